@@ -1,0 +1,78 @@
+"""Equations, training states and interpreter: is the ground fast enough to stand on?"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from benchmarks import plain
+from benchmarks.timing import median_ms, seconds, verdict
+from stepedit.batches import sample_states
+from stepedit.equation_sampling import sample
+from stepedit.interpreter import step_batch
+from stepedit.registry import TASKS
+
+BATCH = 256
+PAIRS = 7_000
+
+
+def generation() -> None:
+    """100,000 equations against the plain loop; twice 50,000, because N=10, L=5 has only 84,379 distinct ones."""
+    print("generation of 100,000 equations (two sets of 50,000 distinct ones), L=5; aim: 100 times the plain loop")
+    for numbers in (10, 100):
+        ours, theirs = 0.0, 0.0
+        for seed in range(2):  # interleaved, so that a noisy neighbour meets both
+            ours += seconds(lambda n=numbers, s=seed: sample(50_000, n, 5, np.random.default_rng(s)))  # type: ignore[misc]
+            theirs += seconds(lambda n=numbers, s=seed: plain.sample(50_000, n, 5, random.Random(s)))  # type: ignore[misc]
+        print(
+            f"  N={numbers:<4} {ours:7.3f} s   plain {theirs:7.2f} s   {theirs / ours:6.0f} x   {verdict(theirs >= 100 * ours)}"
+        )
+
+
+def growth() -> None:
+    """Whether twice the equations take twice the time."""
+    print("cost against D (N=100, L=5); aim: in proportion")
+    sizes = (50_000, 100_000, 200_000, 400_000)
+    for size in sizes:
+        taken = min(seconds(lambda s=size: sample(s, 100, 5, np.random.default_rng(0))) for _ in range(3))  # type: ignore[misc]
+        print(f"  D={size:<8,} {taken:6.3f} s   {taken / size * 1e6:5.2f} microseconds each")
+
+
+def states() -> None:
+    """A batch of online training states with their actions, and a step of the interpreter on it."""
+    print(
+        f"a batch of {BATCH} rows, median; aims: online states with actions in 2 ms, a step of the interpreter in 1 ms"
+    )
+    for name in TASKS:
+        task, rng = TASKS[name](), np.random.default_rng(0)
+        pairs = task.generate(PAIRS, rng)
+        scripts = task.edits(pairs.sources, pairs.targets)
+
+        def draw() -> object:
+            rows = rng.integers(0, PAIRS, BATCH)  # noqa: B023
+            return sample_states(pairs.sources, scripts, rows, "online", rng).actions(task.template)  # noqa: B023
+
+        drawn = sample_states(pairs.sources, scripts, rng.integers(0, PAIRS, BATCH), "online", rng)
+        said = drawn.actions(task.template)
+        states_ms = median_ms(draw)
+        step_ms = median_ms(lambda: step_batch(drawn.ids, drawn.lengths, said, task.template))  # noqa: B023
+        aim = verdict(states_ms <= 2) if name != "sort" else "no aim: up to 15 edits"
+        print(f"  {name:<5} states {states_ms:5.2f} ms  {aim}   step {step_ms:5.2f} ms  {verdict(step_ms <= 1)}")
+
+
+def epoch() -> None:
+    """Fresh sources and the expert's edits for a whole training set, as each epoch of AES and AEC needs them."""
+    print(f"fresh sources and edits for {PAIRS:,} targets, once an epoch")
+    for name in TASKS:
+        task, rng = TASKS[name](), np.random.default_rng(0)
+        targets = task.generate_targets(PAIRS, rng)
+        taken = median_ms(lambda: task.edits(task.resample(targets, rng), targets), repeats=20, warm_up=2)  # noqa: B023
+        print(f"  {name:<5} {taken:6.1f} ms   {taken / (PAIRS / BATCH):5.2f} ms for each batch of {BATCH}")
+
+
+def run() -> None:
+    """All of it."""
+    for part in (generation, growth, states, epoch):
+        part()
+        print()

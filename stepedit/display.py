@@ -1,0 +1,77 @@
+"""Edits on a terminal. Changes are marked as well as coloured, so that they can be read in a plain file too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from stepedit.edits import Edit, apply
+from stepedit.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from stepedit.interpreter import Step
+
+GONE, NEW, QUIET, HEADING = "red strike", "bold green", "dim", "bold"
+
+
+def marked(gone: Sequence[str], new: Sequence[str]) -> list[Text]:
+    """What goes and what comes: `[8 → *]`, `[8 →]` where nothing comes, `[→ *]` where nothing went."""
+    change = Text("[", QUIET)
+    change.append(" ".join(gone), GONE).append(" → " if gone and new else "→" if new else " →", QUIET)
+    change.append(f" {' '.join(new)}" if new and not gone else " ".join(new), NEW).append("]", QUIET)
+    return [change]
+
+
+def diff(state: Sequence[str], edit: Edit[str]) -> Text:
+    """A state with one edit drawn into it."""
+    changed = marked(state[edit.start : edit.stop], edit.tokens)
+    return _join([*map(Text, state[: edit.start]), *changed, *map(Text, state[edit.stop :])])
+
+
+def script_diff(source: Sequence[str], edits: Sequence[Edit[str]]) -> list[Text]:
+    """A pair with all its edits: one line where they run from left to right, else a line for each."""
+    runs_right = all(b.start >= a.start + len(a.tokens) for a, b in pairwise(edits))
+    state, lines, parts, shown = tuple(source), [], list[Text](), 0
+    for edit in edits:
+        lines.append(diff(state, edit))
+        parts += [*map(Text, state[shown : edit.start]), *marked(state[edit.start : edit.stop], edit.tokens)]
+        shown = edit.start + len(edit.tokens)
+        state = apply(state, edit)
+    return [_join([*parts, *map(Text, state[shown:])])] if runs_right else lines
+
+
+def step_diff(step: Step, vocabulary: Vocabulary) -> Text:
+    """The text after a step, with what the step changed drawn into it."""
+    if step.skipped:
+        return Text(f"{vocabulary.text(step.state)}  (skipped)", QUIET)
+    names = [vocabulary.tokens[token] for token in step.state]
+    changed = marked(*([vocabulary.tokens[token] for token in part] for part in (step.before, step.after)))
+    end = step.start + len(step.after)
+    return _join([*map(Text, names[: step.start]), *changed, *map(Text, names[end:])])
+
+
+def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:
+    """Rows as columns of equal width, never broken to fit: a terminal or a pager does that better."""
+    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
+    lines = []
+    for number, row in enumerate(cells):
+        padded = [cell.copy() for cell in row]
+        for cell, width in zip(padded[:-1], widths[:-1], strict=True):
+            cell.pad_right(width - cell.cell_len)
+        lines.append(Text("   ").join(padded))
+        if heading and number == 0:
+            lines[0].stylize(HEADING)
+    return Text("\n").join(lines)
+
+
+def named(edits: Sequence[Edit[int]], name: Callable[[int], str]) -> list[Edit[str]]:
+    """Edits of ids as edits of tokens."""
+    return [Edit(edit.start, edit.stop, tuple(map(name, edit.tokens))) for edit in edits]
+
+
+def _join(parts: Sequence[Text]) -> Text:
+    return Text(" ").join(parts)

@@ -1,0 +1,164 @@
+"""The one edit type, and the shortest edit script between two sequences.
+
+An edit (start, stop, tokens) replaces state[start:stop] by tokens:
+
+    insert + before place 1       Edit(1, 1, ("+",))        3 4      ->  3 + 4
+    delete place 0                Edit(0, 1, ())            - 3 4    ->  3 4
+    put 7 for a bracket           Edit(0, 5, ("7",))        ( 3 + 4 ) ->  7
+
+A script is a list of edits applied one after the other, so each edit's places are those of the state it meets. Scripts
+made here run from left to right: when an edit's turn comes, everything to its left is final.
+
+Shapes: B pairs, S source tokens, T target tokens, K edits of the longest script, M tokens of the widest edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
+
+Token = TypeVar("Token", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Edit(Generic[Token]):
+    """Replace state[start:stop] by tokens."""
+
+    start: int
+    stop: int
+    tokens: tuple[Token, ...]
+
+
+def apply(state: Sequence[Token], edit: Edit[Token]) -> tuple[Token, ...]:
+    """The state after one edit."""
+    return (*state[: edit.start], *edit.tokens, *state[edit.stop :])
+
+
+def trajectory(state: Sequence[Token], edits: Iterable[Edit[Token]]) -> list[tuple[Token, ...]]:
+    """Every state on the way, the given one first and the finished one last."""
+    states = [tuple(state)]
+    for edit in edits:
+        states.append(apply(states[-1], edit))
+    return states
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """B scripts of edits side by side. Behind each script's last edit stands at least one of nothing by nothing."""
+
+    starts: IntArray  # (B, K+1)
+    stops: IntArray  # (B, K+1)
+    tokens: IntArray  # (B, K+1, M)
+    widths: IntArray  # (B, K+1) tokens in each edit
+    counts: IntArray  # (B,) edits in each script
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @classmethod
+    def gather(cls, present: BoolArray, starts: IntArray, stops: IntArray, tokens: IntArray) -> Scripts:
+        """Scripts from candidates laid out (B, C) in the order they run: those present, moved to the front.
+
+        `tokens` is (B, C, M), padded with PAD; an edit's width is the number of its tokens.
+        """
+        counts = present.sum(1)
+        shape = (len(present), int(counts.max(initial=0)) + 1)
+        front = np.arange(shape[1]) < counts[:, None]
+        result = cls(
+            np.zeros(shape, np.int64),
+            np.zeros(shape, np.int64),
+            np.zeros((*shape, tokens.shape[2]), np.int64),
+            np.zeros(shape, np.int64),
+            counts,
+        )
+        result.starts[front], result.stops[front] = starts[present], stops[present]
+        result.tokens[front] = tokens[present]
+        result.widths[front] = (tokens[present] != PAD).sum(1)
+        return result
+
+    def take(self, rows: IntArray) -> Scripts:
+        """The scripts of these rows."""
+        return Scripts(*(part[rows] for part in (self.starts, self.stops, self.tokens, self.widths, self.counts)))
+
+    def row(self, index: int) -> list[Edit[int]]:
+        """One script as plain edits."""
+        parts = (self.starts[index], self.stops[index], self.tokens[index], self.widths[index])
+        return [
+            Edit(int(start), int(stop), tuple(tokens[:width].tolist()))
+            for start, stop, tokens, width in zip(*(part[: self.counts[index]] for part in parts), strict=True)
+        ]
+
+
+def distances(sources: Sequences, targets: Sequences) -> IntArray:
+    """(B,) the least number of insertions, deletions and substitutions that turn each source into its target."""
+    table_BST = _distance_table(sources, targets)
+    least: IntArray = table_BST[np.arange(len(sources)), sources.lengths, targets.lengths].astype(np.int64)
+    return least
+
+
+def script(source: Sequence[Token], target: Sequence[Token]) -> list[Edit[Token]]:
+    """A shortest script from source to target, left to right; see `scripts` for which of several."""
+    names: list[Token | None] = [None, *dict.fromkeys((*source, *target))]
+    ids = {name: index for index, name in enumerate(names)}
+    rows = [Sequences.from_rows([[ids[token] for token in line]]) for line in (source, target)]
+    return [
+        Edit(edit.start, edit.stop, tuple(names[token] for token in edit.tokens))  # type: ignore[misc]
+        for edit in scripts(*rows).row(0)
+    ]
+
+
+def scripts(sources: Sequences, targets: Sequences) -> Scripts:
+    """Shortest scripts of single-token edits, left to right.
+
+    Where several are shortest, the one that a trace back from the right finds when it prefers to keep, then to
+    substitute, then to delete, then to insert: the choice behind the paper's printed example.
+    """
+    table_BST = _distance_table(sources, targets)
+    rows = np.arange(len(sources))
+    i, j = sources.lengths.copy(), targets.lengths.copy()
+    steps = sources.ids.shape[1] + targets.ids.shape[1]
+    kinds = np.zeros((len(sources), steps), np.int64)  # 0 keep or over, 1 insert, 2 delete, 3 substitute
+    places = np.zeros_like(kinds)
+    tokens = np.zeros_like(kinds)
+    source_ids, target_ids = sources.widened(1).ids, targets.widened(1).ids
+    # filled from the last column backwards, because the trace finds the rightmost edit first
+    for column in range(steps - 1, -1, -1):
+        here = table_BST[rows, i, j]
+        both = (i > 0) & (j > 0)
+        before, token = np.maximum(i - 1, 0), target_ids[rows, np.maximum(j - 1, 0)]
+        keep = both & (source_ids[rows, before] == token)
+        diagonal = table_BST[rows, before, np.maximum(j - 1, 0)]
+        substitute = both & ~keep & (diagonal + 1 == here)
+        delete = ~keep & ~substitute & (i > 0) & (table_BST[rows, before, j] + 1 == here)
+        insert = ~keep & ~substitute & ~delete & (j > 0)
+        j = j - (keep | substitute | insert)
+        i = i - (keep | substitute | delete)
+        kinds[:, column] = insert + 2 * delete + 3 * substitute
+        places[:, column] = j  # left of an edit stands the finished target[:j]
+        tokens[:, column] = np.where(insert | substitute, token, PAD)
+        if not (i.any() or j.any()):
+            break
+    present = kinds > 0
+    return Scripts.gather(present, places, places + (kinds > 1), tokens[:, :, None])
+
+
+def _distance_table(sources: Sequences, targets: Sequences) -> IntArray:
+    """(B, S+1, T+1) edit distances between all prefixes, one row of S at a time for all pairs at once."""
+    width = targets.ids.shape[1]
+    steps = np.arange(width + 1, dtype=np.int32)
+    table_BST = np.empty((len(sources), sources.ids.shape[1] + 1, width + 1), np.int32)
+    table_BST[:, 0] = steps
+    for i in range(1, table_BST.shape[1]):
+        above = table_BST[:, i - 1]
+        row = table_BST[:, i]
+        row[:, 0] = i
+        differs = targets.ids != sources.ids[:, i - 1 : i]
+        np.minimum(above[:, 1:] + 1, above[:, :-1] + differs, out=row[:, 1:])
+        # a run of insertions costs its length: a running minimum of what is left after taking that off
+        row[:] = np.minimum.accumulate(row - steps, axis=1) + steps
+    return table_BST

@@ -1,0 +1,99 @@
+"""Many sequences as one padded array of integers with lengths: the form in which all text travels inside stepedit.
+
+Shapes: B sequences, T tokens of the longest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+PAD = 0
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """B sequences of token ids; every place at or after a sequence's length holds PAD."""
+
+    ids: IntArray  # (B, T)
+    lengths: IntArray  # (B,)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> Sequences:
+        """Pad a list of lists."""
+        lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+        flat = np.fromiter((token for row in rows for token in row), np.int64, int(lengths.sum()))
+        return cls.pack(flat, lengths)
+
+    @classmethod
+    def pack(cls, flat: IntArray, lengths: IntArray) -> Sequences:
+        """Lay one long run of tokens, cut at the lengths, into padded rows."""
+        ids = np.full((len(lengths), int(lengths.max(initial=0))), PAD, np.int64)
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = flat
+        return cls(ids, lengths)
+
+    @classmethod
+    def keep(cls, slots: IntArray) -> Sequences:
+        """Close the gaps: of each row of (B, ...) slots, keep what is not PAD, in order."""
+        slots = slots.reshape(len(slots), prod(slots.shape[1:]))
+        kept = slots != PAD
+        return cls.pack(slots[kept], kept.sum(1))
+
+    @classmethod
+    def join(cls, parts: Sequence[Sequences]) -> Sequences:
+        """All rows of all parts, one after the other."""
+        width = max((part.ids.shape[1] for part in parts), default=0)
+        return cls(
+            np.concatenate([part.widened(width).ids for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+        )
+
+    def rows(self) -> list[list[int]]:
+        """The sequences as lists, without padding."""
+        return [row[:length] for row, length in zip(self.ids.tolist(), self.lengths.tolist(), strict=True)]
+
+    def take(self, rows: npt.ArrayLike) -> Sequences:
+        """The rows at these indices, or those where a mask is true, no wider than they need."""
+        picked = np.asarray(rows)
+        lengths = self.lengths[picked]
+        return Sequences(self.ids[picked, : int(lengths.max(initial=0))], lengths)
+
+    def widened(self, width: int) -> Sequences:
+        """The same sequences with at least `width` columns."""
+        missing = max(0, width - self.ids.shape[1])
+        return Sequences(np.pad(self.ids, ((0, 0), (0, missing)), constant_values=PAD), self.lengths)
+
+    def mask(self) -> BoolArray:
+        """(B, T), true where there is a token."""
+        return np.arange(self.ids.shape[1]) < self.lengths[:, None]
+
+    def equals(self, other: Sequences) -> BoolArray:
+        """(B,), true where a row is the same as the other's row, token for token."""
+        width = max(self.ids.shape[1], other.ids.shape[1])
+        same: BoolArray = (self.widened(width).ids == other.widened(width).ids).all(1)
+        return same & (self.lengths == other.lengths)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What a task is made of: sources and the targets they should become, row by row."""
+
+    sources: Sequences
+    targets: Sequences
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, rows: npt.ArrayLike) -> Pairs:
+        """The pairs at these rows."""
+        return Pairs(self.sources.take(rows), self.targets.take(rows))

@@ -1,0 +1,136 @@
+"""AES, arithmetic equation simplification: work out every bracket.
+
+    source   - 33 + 25 + 75 - 60 == ( 30 - 23 )
+    target   - 33 + 25 + 75 - 60 == 7
+
+    step     action            text
+    1        pos_9 pos_13 7    - 33 + 25 + 75 - 60 == 7
+    2        DONE DONE DONE
+
+A source is a target in which some integers, the right-hand one included, stand as a bracketed expression of two
+integers with the same value. How many is uniform from none to all; which ones, and which expression of all that have
+the value, is uniform too. A minus may stand before the first integer of a bracket: `( - 2 + 4 )`. Brackets use `+ - *`,
+as the authors' published files do; the option `division` adds `/`.
+
+The edits replace one bracket at a time, left to right, by its value: `pos_i pos_j v` puts v for the places i .. j, both
+included. One target has many sources, so training draws fresh ones every epoch. There is one right answer, which the
+source alone tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from stepedit import equations
+from stepedit.actions import Operation, Template
+from stepedit.edits import Scripts
+from stepedit.equations import CLOSE, MINUS, OPEN, OVER, PLUS, SMALLEST, TIMES, ZERO
+from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
+from stepedit.tasks.arithmetic import ArithmeticTask, Numbers
+from stepedit.tasks.task import require
+
+
+@dataclass(frozen=True)
+class EquationSimplification(ArithmeticTask):
+    """Replace bracketed expressions by their values."""
+
+    numbers: Numbers = 100
+    division: bool = False  # also `/` inside brackets
+
+    name: ClassVar[str] = "aes"
+    title: ClassVar[str] = "arithmetic equation simplification"
+    example: ClassVar[tuple[str, str]] = ("- 33 + 25 + 75 - 60 == ( 30 - 23 )", "- 33 + 25 + 75 - 60 == 7")
+    metrics: ClassVar[tuple[str, ...]] = ("sequence", "token", "equation", "holds")
+    stop_metric: ClassVar[str] = "token"
+
+    @cached_property
+    def template(self) -> Template:
+        """Put an integer for a span."""
+        return Template(
+            fields=("first", "last", "token"),
+            operations=(Operation.REPLACE,),
+            tokens=frozenset(range(ZERO + SMALLEST, ZERO + SMALLEST + self.numbers)),
+        )
+
+    def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
+        """Each target with some of its integers written as fresh brackets."""
+        integer = equations.is_integer(targets.ids)
+        number = rng.integers(0, integer.sum(1) + 1)
+        order = np.where(integer, rng.random(targets.ids.shape), 2.0).argsort(1).argsort(1)
+        at = integer & (order < number[:, None])
+        slots = np.full((*targets.ids.shape, 6), PAD, np.int64)
+        slots[..., 0] = targets.ids
+        at &= self._expressions.counts[np.where(integer, targets.ids - ZERO, 0)].sum(-1) > 0
+        slots[at] = self._expressions.draw(targets.ids[at] - ZERO, rng)
+        return Sequences.keep(slots)
+
+    def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
+        """Each bracket by the target's integer, left to right: all to its left is as short as in the target by then."""
+        found = equations.find_brackets(sources)
+        kept = sources.mask() & ~found.inner
+        collapsed = Sequences.keep(np.where(kept, np.where(found.opens, OPEN, sources.ids), PAD))
+        fits = found.well_formed & (collapsed.lengths == targets.lengths)
+        require(fits, "the source's brackets do not line up with the target")
+        bracket = collapsed.ids == OPEN
+        same = np.where(bracket, equations.is_integer(targets.ids), collapsed.ids == targets.ids)
+        require(np.all(same, axis=1), "source and target differ outside the brackets")
+        places = np.broadcast_to(np.arange(targets.ids.shape[1]), targets.ids.shape)
+        widths = np.zeros_like(targets.ids)
+        widths[bracket] = 5 + found.signed[found.opens]
+        return Scripts.gather(bracket, places, places + widths, targets.ids[:, :, None])
+
+    def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
+        """The source with every bracket worked out."""
+        found = equations.find_brackets(sources)
+        worked_out = np.where(found.opens, ZERO + found.values, np.where(found.inner, PAD, sources.ids))
+        possible = found.well_formed & (~found.opens | (found.values >= 0)).all(1)
+        return possible & Sequences.keep(np.where(possible[:, None], worked_out, PAD)).equals(predictions)
+
+    @cached_property
+    def _expressions(self) -> Expressions:
+        return Expressions(self.numbers, self.division)
+
+
+class Expressions:
+    """All bracketed expressions over 2 .. N+1, by value and form; drawn by their number, never listed."""
+
+    def __init__(self, numbers: int, division: bool) -> None:
+        self.largest = numbers + 1
+        values = np.arange(self.largest + 1)
+        divisors = np.arange(SMALLEST, self.largest // 2 + 1)
+        times = self.largest // divisors - 1  # each divisor's products with 2, 3, ...
+        repeated = np.repeat(divisors, times)
+        products = repeated * (np.arange(len(repeated)) - np.repeat(times.cumsum() - times, times) + SMALLEST)
+        self.divisors = repeated[np.argsort(products, kind="stable")]
+        self.products = np.bincount(products, minlength=self.largest + 1)
+        self.first_divisor = np.concatenate([[0], np.cumsum(self.products)])
+        above = np.maximum(numbers - values, 0)  # a - b = v and - b + a = v, with b from 2 to N+1-v
+        quotients = np.maximum(self.largest // np.maximum(values, 1) - 1, 0) if division else np.zeros_like(values)
+        self.counts = np.stack([np.maximum(values - 3, 0), above, above, self.products, quotients], 1)
+        self.counts[:SMALLEST] = 0
+
+    def draw(self, values: IntArray, rng: np.random.Generator) -> IntArray:
+        """(n, 6) for each value one of its expressions, each as likely as any other, as ids with PAD behind."""
+        ends = self.counts[values].cumsum(1)
+        pick = rng.integers(0, ends[:, -1])
+        form = (pick[:, None] >= ends).sum(1)
+        rank = pick - np.where(form > 0, np.take_along_axis(ends, np.maximum(form - 1, 0)[:, None], 1)[:, 0], 0)
+        small = rank + SMALLEST
+        divisor = small.copy()
+        divisor[form == 3] = self.divisors[(self.first_divisor[values] + rank)[form == 3]]
+        first = np.select([form == 1, form == 3, form == 4], [values + small, divisor, values * small], small)
+        second = np.select(
+            [form == 0, form == 2, form == 3], [values - small, values + small, values // divisor], small
+        )
+        operator = np.array([PLUS, MINUS, PLUS, TIMES, OVER])[form]
+        ids = np.full((len(values), 6), PAD, np.int64)
+        ids[:, 0] = OPEN
+        ids[form == 2, 1] = MINUS
+        rows, behind = np.arange(len(values)), 1 + (form == 2)
+        for ahead, part in enumerate((ZERO + first, operator, ZERO + second, CLOSE)):
+            ids[rows, behind + ahead] = part
+        return ids

@@ -1,0 +1,95 @@
+"""The contract of a task: where pairs come from, which edits lead from source to target, when a result is right."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from stepedit.actions import Template
+from stepedit.edits import Scripts
+from stepedit.errors import DataError, UserError, located
+from stepedit.registry import did_you_mean
+from stepedit.sequences import BoolArray, Pairs, Sequences
+from stepedit.vocabulary import Vocabulary
+
+Progress = Callable[[int, int], None]  # so many of so many
+
+
+class Task(ABC):
+    """A setting of a task. A task is a frozen dataclass: its fields are its options, their defaults the paper's."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    example: ClassVar[tuple[str, str]]  # a source and its target
+    redraws: ClassVar[bool] = True  # whether one target has many sources
+    metrics: ClassVar[tuple[str, ...]]  # those that apply, the headline figure first
+    stop_metric: ClassVar[str]  # what early stopping watches
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """The setting with these options; UserError names one that is unknown or out of range."""
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        for name in options:
+            if name not in known:
+                raise UserError(f"task {cls.name}: {did_you_mean('option', name, known)}")
+        try:
+            return TypeAdapter(cls).validate_python(dict(options))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = first["loc"][-1] if first["loc"] else "options"
+            raise UserError(f"task {cls.name}: {place}: {first['msg']}, not {first['input']!r}") from None
+
+    @classmethod
+    @abstractmethod
+    def fitted(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
+        """The smallest setting that these texts are of."""
+
+    @cached_property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """Every token a text of this setting may hold."""
+
+    @cached_property
+    @abstractmethod
+    def template(self) -> Template:
+        """The form of this task's actions."""
+
+    @abstractmethod
+    def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
+        """`size` distinct targets; DataError, with the number there is, if there are not so many."""
+
+    @abstractmethod
+    def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
+        """A fresh source for each target (where `redraws` is false: the only one)."""
+
+    @abstractmethod
+    def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
+        """The expert's edits, left to right; DataError names the first pair (from 1) that is none of this task."""
+
+    @abstractmethod
+    def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
+        """(B,) whether a prediction is right as far as the source alone can tell."""
+
+    def encode(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
+        """Lines of text as pairs of ids; DataError names the side and line of a token that is none of this task."""
+        with located("source"):
+            encoded = self.vocabulary.encode(sources)
+        with located("target"):
+            return Pairs(encoded, self.vocabulary.encode(targets))
+
+    def generate(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Pairs:
+        """`size` pairs with distinct targets."""
+        targets = self.generate_targets(size, rng, progress)
+        return Pairs(self.resample(targets, rng), targets)
+
+
+def require(fits: BoolArray, reason: str) -> None:
+    """DataError for the first pair that does not fit."""
+    if not fits.all():
+        raise DataError(f"pair {int(np.argmin(fits)) + 1}: {reason}")

@@ -1,0 +1,13 @@
+"""What tests share: a steady hypothesis profile and a generator of randomness."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("stepedit", deadline=None, print_blob=True)
+settings.load_profile("stepedit")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20201116)

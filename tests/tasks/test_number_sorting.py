@@ -1,0 +1,57 @@
+"""Sorting by swapping neighbours, as the paper's first figure shows it."""
+
+from math import comb
+
+import numpy as np
+
+from stepedit.edits import trajectory
+from stepedit.registry import TASKS
+
+
+def test_the_papers_figure() -> None:
+    task = TASKS["sort"]()
+    pairs = task.encode(["0 2 1 4 3 5"], ["0 1 2 3 4 5"])
+    edits = task.edits(pairs.sources, pairs.targets).row(0)
+    assert [edit.start for edit in edits] == [1, 3]
+    texts = [task.vocabulary.text(state) for state in trajectory(pairs.sources.rows()[0], edits)]
+    assert texts == ["0 2 1 4 3 5", "0 1 2 4 3 5", "0 1 2 3 4 5"]
+
+
+def bubble_sort(values: list[int]) -> list[int]:
+    """Where bubble sort swaps, in order."""
+    values, places = list(values), []
+    for _ in values:
+        for place in range(len(values) - 1):
+            if values[place] > values[place + 1]:
+                values[place], values[place + 1] = values[place + 1], values[place]
+                places.append(place)
+    return places
+
+
+def test_swaps_are_those_of_bubble_sort(rng: np.random.Generator) -> None:
+    task = TASKS["sort"].from_options({"numbers": 9, "length": 7})
+    pairs = task.generate(300, rng)
+    scripts = task.edits(pairs.sources, pairs.targets)
+    for index, row in enumerate(pairs.sources.rows()):
+        assert [edit.start for edit in scripts.row(index)] == bubble_sort(row)
+
+
+def test_texts_of_unequal_lengths_are_sorted_too() -> None:
+    task = TASKS["sort"]()
+    pairs = task.encode(["3 1 2", "2 1", "7"], ["1 2 3", "1 2", "7"])
+    scripts = task.edits(pairs.sources, pairs.targets)
+    assert [[edit.start for edit in scripts.row(index)] for index in range(3)] == [[0, 1], [0], []]
+    assert task.check(pairs.sources, pairs.targets).all()
+
+
+def test_all_sorted_lists_can_be_had(rng: np.random.Generator) -> None:
+    total = comb(6, 3)
+    targets = TASKS["sort"].from_options({"numbers": 4, "length": 3}).generate_targets(total, rng)
+    assert len({tuple(row) for row in targets.rows()}) == total
+    assert (np.diff(targets.ids, axis=1) >= 0).all()
+
+
+def test_a_large_setting_is_drawn_not_listed(rng: np.random.Generator) -> None:
+    targets = TASKS["sort"].from_options({"numbers": 200, "length": 8}).generate_targets(5_000, rng)
+    assert len({tuple(row) for row in targets.rows()}) == 5_000
+    assert (np.diff(targets.ids, axis=1) >= 0).all()

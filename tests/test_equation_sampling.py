@@ -1,0 +1,107 @@
+"""Drawn equations are true, distinct, uniform, and as many as were asked for or none."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from stepedit import equations
+from stepedit.equation_counting import count_true
+from stepedit.equation_sampling import sample
+from stepedit.errors import DataError
+from tests.arithmetic import VOCABULARY, all_equations, is_true
+
+SMALL_SETTINGS = [(10, 2), (1, 3), (1, 4), (2, 5), (3, 4), (5, 3), (7, 4), (3, 6)]
+
+
+@pytest.mark.parametrize(("numbers", "length"), SMALL_SETTINGS)
+def test_the_count_is_that_of_writing_them_all_down(numbers: int, length: int) -> None:
+    assert count_true(numbers, length) == len(all_equations(numbers, length))
+
+
+def test_the_papers_main_setting_has_84379_equations() -> None:
+    assert count_true(10, 5) == 84_379
+
+
+def test_a_setting_beyond_counting_is_not_guessed() -> None:
+    assert count_true(300, 9) is None
+    assert count_true(2, 60) is None
+
+
+def test_all_equations_can_be_had_and_not_one_more(rng: np.random.Generator) -> None:
+    every = all_equations(5, 4)
+    assert set(VOCABULARY.decode(sample(len(every), 5, 4, rng))) == every
+    with pytest.raises(DataError, match=f"exactly {len(every):,}"):
+        sample(len(every) + 1, 5, 4, rng)
+
+
+@pytest.mark.parametrize(
+    ("size", "numbers", "length", "count"),
+    [(84_380, 10, 5, "exactly 84,379"), (2_336_526, 10, 6, "exactly 2,336,525"), (10**10, 100, 5, "about")],
+)
+def test_a_size_that_cannot_be_met_is_refused_with_the_count(
+    size: int, numbers: int, length: int, count: str, rng: np.random.Generator
+) -> None:
+    with pytest.raises(DataError, match=count):
+        sample(size, numbers, length, rng)
+
+
+@pytest.mark.parametrize(("size", "numbers", "length"), [(0, 10, 5), (5, 0, 5), (5, 10, 1), (-3, 10, 5)])
+def test_settings_without_meaning_are_refused(size: int, numbers: int, length: int, rng: np.random.Generator) -> None:
+    with pytest.raises(DataError):
+        sample(size, numbers, length, rng)
+
+
+@pytest.mark.parametrize(
+    ("size", "numbers", "length"), [(2_000, 10, 5), (3_000, 100, 5), (500, 300, 9), (50, 40, 12), (40, 1, 9)]
+)
+def test_equations_are_true_distinct_and_of_the_setting(
+    size: int, numbers: int, length: int, rng: np.random.Generator
+) -> None:
+    drawn = sample(size, numbers, length, rng)
+    lines = VOCABULARY.decode(drawn)
+    assert len({line.split("==")[0] for line in lines}) == size
+    assert all(is_true(line) for line in lines)
+    integers = equations.integers_of(drawn)
+    assert (integers.lengths == length).all()
+    assert integers.ids.min() >= equations.ZERO + 2
+    assert integers.ids.max() <= equations.ZERO + numbers + 1
+
+
+def test_most_of_a_large_setting_can_be_had(rng: np.random.Generator) -> None:
+    """Where most equations are wanted, drawing gives way to trying all left sides."""
+    numbers, length = 12, 5
+    total = count_true(numbers, length)
+    assert total is not None
+    drawn = sample(total, numbers, length, rng)
+    assert len(np.unique(drawn.ids, axis=0)) == total
+
+
+def test_the_same_seed_gives_the_same_equations_and_another_seed_others() -> None:
+    first, again, other = (sample(1_000, 30, 5, np.random.default_rng(seed)) for seed in (7, 7, 8))
+    assert first.equals(again).all()
+    assert not first.equals(other).all()
+
+
+def test_every_equation_is_as_likely_as_any_other_when_drawn() -> None:
+    """Chi-square over the equations of a setting that is drawn, not listed: each should come up as often."""
+    from stepedit import equation_sampling
+
+    every = sorted(all_equations(4, 4))
+    rng = np.random.default_rng(5)
+    seen: Counter[str] = Counter()
+    for _ in range(20):
+        left = equation_sampling._draw(20_000, 4, 4, rng)
+        seen.update(VOCABULARY.decode(equation_sampling._true_ones([equation_sampling._sieved(left, 4)])))
+    assert set(seen) == set(every)
+    expected = sum(seen.values()) / len(every)
+    chi_square = sum((seen[line] - expected) ** 2 / expected for line in every)
+    freedom = len(every) - 1
+    assert chi_square < freedom + 5 * np.sqrt(2 * freedom)
+
+
+def test_progress_reaches_the_size(rng: np.random.Generator) -> None:
+    calls: list[tuple[int, int]] = []
+    sample(20_000, 100, 5, rng, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (20_000, 20_000)
+    assert all(0 <= done <= total == 20_000 for done, total in calls)
