@@ -1,9 +1,13 @@
 """Draw distinct true equations, uniformly among all there are.
 
 A left side is drawn at random and kept if its value is an integer of the allowed range. Whole chunks are drawn at once
-and sieved by their values modulo a prime, where a division is a multiplication and nothing can overflow; the few that
-pass are then checked exactly by `equations.holds`. Where nearly all equations are wanted, or there are few to begin
-with, all left sides are tried instead.
+and evaluated modulo primes, where a division is a multiplication and nothing can overflow: one prime sorts nearly all
+out, and as many more as the size of the numbers asks for make it exact. Where nearly all equations are wanted, or there
+are few to begin with, all left sides are tried instead.
+
+A left side is one code for each of its integers: the integer together with the operator before it, `+ a`, `- a`, `* a`
+or `/ a`; a leading `+` is understood. Those that begin with a minus need not be drawn: each is the opposite of one that
+begins with a plus, and worth its negative.
 
 Shapes: B left sides, n integers in each (one less than the equation's length).
 """
@@ -13,33 +17,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from math import sqrt
-from typing import NamedTuple
+from math import isqrt, prod, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from stepedit import equations
 from stepedit.equation_counting import count_true, left_sides
-from stepedit.equations import OPERATORS, PLUS, SMALLEST
+from stepedit.equations import PLUS, SMALLEST
 from stepedit.errors import DataError
 from stepedit.sequences import IntArray, Sequences
 
 Progress = Callable[[int, int], None]  # so many of so many
+Codes = npt.NDArray[np.integer]  # (n, B) operator * N + integer - SMALLEST, with the operators in the order + - * /
 
 CHUNK = 1 << 16
+BLOCK = 1 << 13  # numbers whose few buffers stay in the cache
 SMALL_SPACE = 1 << 21  # left sides that are all tried without further thought: a tenth of a second
 LARGE_SPACE = 1 << 27  # left sides that are all tried where most equations are wanted: some ten seconds
 PRIME = (1 << 31) - 1  # Mersenne: x mod PRIME is an addition and a shift
 LARGEST_NUMBERS = 1_000_000
-
-
-class LeftSides(NamedTuple):
-    """Left sides as columns: the sign of the first integer, the integers, the operators' indices between them."""
-
-    minus: npt.NDArray[np.integer]  # (B,) 0 or 1
-    integers: npt.NDArray[np.integer]  # (n, B)
-    operators: npt.NDArray[np.integer]  # (n-1, B) index into OPERATORS
 
 
 def check_setting(numbers: int, length: int) -> None:
@@ -66,14 +63,14 @@ def sample(
         # near the end most hits are repeats: a fair number at a time, or sorting them out would cost more than drawing
         wanted = max(size - len(pool), size // 16)
         while wanted > 0:
-            fresh.append(_sieved(_draw(CHUNK, numbers, length, rng), numbers))
-            wanted, drawn, hits = wanted - len(fresh[-1]), drawn + CHUNK, hits + len(fresh[-1])
+            fresh.append(_true_ones(_draw(CHUNK, numbers, length, rng), numbers))
+            wanted, drawn, hits = wanted - len(fresh[-1]), drawn + 2 * CHUNK, hits + len(fresh[-1])
             if hits and size > space * hits // drawn // 2 and _most_are_wanted(size, numbers, length, drawn, hits):
                 return _choose(size, numbers, length, rng)
             if progress:
                 progress(max(0, min(size - wanted, size)), size)
-        pool = _distinct(Sequences.join([pool, _true_ones(fresh)]))
-    return pool.take(np.arange(size))
+        pool = _distinct(Sequences.join([pool, *fresh]))
+    return Sequences(pool.ids[:size], pool.lengths[:size])
 
 
 def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int) -> bool:
@@ -107,77 +104,109 @@ def _too_many(size: int, numbers: int, length: int, there_are: str) -> DataError
 
 
 def _all_true(numbers: int, length: int) -> Sequences:
-    """Every equation of the setting, found part by part.
-
-    The first few integers run through all their values inside a part, together with all operators and signs; the
-    others are fixed in each part.
-    """
+    """Every equation of the setting, found part by part: the first few codes run inside a part, the rest is fixed."""
+    axes = [range(numbers), *[range(4 * numbers)] * (length - 2)]
     inner = 1
-    while inner < length - 1 and left_sides(numbers, length) // numbers ** (length - 1 - inner) * numbers <= CHUNK:
+    while inner < len(axes) and prod(map(len, axes[: inner + 1])) <= CHUNK:
         inner += 1
-    axes = [range(2), *[range(len(OPERATORS))] * (length - 2), *[range(numbers)] * inner]
-    grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")])
-    minus, operators, running = grid[0], grid[1 : length - 1], grid[length - 1 :] + SMALLEST
-    integers = np.empty((length - 1, grid.shape[1]), np.int64)
-    integers[:inner] = running
+    codes = np.zeros((len(axes), prod(map(len, axes[:inner]))), np.int64)
+    codes[:inner] = np.stack([axis.ravel() for axis in np.meshgrid(*axes[:inner], indexing="ij")])
     parts = []
-    for fixed in product(range(SMALLEST, numbers + SMALLEST), repeat=length - 1 - inner):
-        integers[inner:] = np.array(fixed, np.int64)[:, None]
-        parts.append(_sieved(LeftSides(minus, integers, operators), numbers))
-    return _true_ones(parts)
+    for fixed in product(*axes[inner:]):
+        codes[inner:] = np.array(fixed, np.int64)[:, None]
+        parts.append(_true_ones(codes, numbers))
+    return Sequences.join(parts)
 
 
-def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> LeftSides:
-    """Left sides at random, each as likely as any other."""
-    narrow = np.uint16 if numbers + SMALLEST <= 1 << 16 else np.uint32
-    return LeftSides(
-        rng.integers(0, 2, size, dtype=np.uint8),
-        rng.integers(SMALLEST, numbers + SMALLEST, (length - 1, size), dtype=narrow),
-        rng.integers(0, len(OPERATORS), (length - 2, size), dtype=np.uint8),
-    )
+def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> Codes:
+    """Left sides at random, each as likely as any other, with a plus before the first integer."""
+    narrow = np.uint16 if 4 * numbers <= 1 << 16 else np.uint32
+    codes = rng.integers(0, 4 * numbers, (length - 1, size), dtype=narrow)
+    codes[0] %= numbers
+    return codes
 
 
-def _sieved(left: LeftSides, numbers: int) -> Sequences:
-    """Left sides whose residue is an integer of the allowed range, with that integer on the right: true, or nearly."""
-    values = _residues(left)
+def _true_ones(codes: Codes, numbers: int) -> Sequences:
+    """The equations among some left sides and their opposites (every plus a minus, every minus a plus).
+
+    Of the two at most one is worth an integer of the allowed range. With the right residue for one prime it is so nearly
+    always; with the right residues for primes whose product exceeds every numerator that a difference of the two sides
+    can have, always.
+    """
+    bound = (len(codes) + 1) * (numbers + 1) ** (len(codes) + 1)
+    residues = _residues(codes, numbers, PRIME)
+    opposite = residues > PRIME // 2
+    values = np.where(opposite, PRIME - residues, residues)
     passed = np.flatnonzero((values >= SMALLEST) & (values < numbers + SMALLEST))
-    return equations.write(
-        left.minus[passed].astype(np.bool_),
-        left.integers[:, passed].T.astype(np.int64),
-        left.operators[:, passed].T.astype(np.int64) + PLUS,
-        values[passed],
-    )
+    codes, values = codes[:, passed].astype(np.int64), values[passed]
+    codes = np.where((codes < 2 * numbers) & opposite[passed], (codes + numbers) % (2 * numbers), codes)
+    prime, known = PRIME, PRIME
+    while known <= bound:
+        prime = _prime_below(prime)
+        known *= prime
+        passed = np.flatnonzero(_residues(codes, numbers, prime) == values)
+        codes, values = codes[:, passed], values[passed]
+    operators, integers = np.divmod(codes.T, numbers)
+    return equations.write(operators[:, 0] == 1, integers + SMALLEST, operators[:, 1:] + PLUS, values)
 
 
-def _true_ones(parts: list[Sequences]) -> Sequences:
-    """Those that hold exactly."""
-    sieved = Sequences.join(parts)
-    return sieved.take(equations.holds(sieved))
+def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
+    """(B,) values modulo a prime, block by block in the same few buffers, which stay in the cache."""
+    factors, goes_on, opens = _tables(numbers, prime)
+    values = np.empty(codes.shape[1], np.int64)
+    buffers = np.empty((7, min(BLOCK, len(values))), np.int64)
+    for begin in range(0, len(values), BLOCK):
+        block = codes[:, begin : begin + BLOCK]
+        term, total, carried, factor, mask, start, spare = buffers[:, : block.shape[1]]
+        factors.take(block[0], out=term, mode="clip")
+        total[:] = 0
+        for code in block[1:]:
+            factors.take(code, out=factor, mode="clip")
+            goes_on.take(code, out=mask, mode="clip")
+            opens.take(code, out=start, mode="clip")
+            np.bitwise_and(term, mask, out=carried)
+            total += term
+            total -= carried  # so a term is added when another one opens
+            np.multiply(carried, factor, out=term)  # below 2**63: a term is below 2**32, a factor below 2**31
+            _reduce(term, prime, spare)
+            term += start
+        total += term
+        _reduce(total, prime, spare)
+        np.remainder(total, prime, out=values[begin : begin + BLOCK])
+    return values
 
 
-def _residues(left: LeftSides) -> IntArray:
-    """(B,) values modulo PRIME: a value that is an integer below PRIME is its own residue."""
-    largest = int(left.integers.max(initial=1))
-    factors = _factors(largest)
-    total = np.zeros(len(left.minus), np.int64)
-    term = factors[left.minus * np.int64(largest + 1) + left.integers[0]]
-    for operator, integer in zip(left.operators, left.integers[1:], strict=True):
-        factor = factors[operator * np.int64(largest + 1) + integer]
-        opens = operator < 2  # plus or minus: a new term
-        total += np.where(opens, term, 0)
-        term *= factor  # below 2**63: a term stays below 2**32 and a factor below 2**31
-        term = np.where(opens, factor, (term & PRIME) + (term >> 31))
-    return (total + term) % PRIME
+def _reduce(numbers: IntArray, prime: int, spare: IntArray) -> None:
+    """Make numbers small again without changing their residues; a shift and an addition do where they can."""
+    if prime != PRIME:
+        numbers %= prime
+        return
+    np.right_shift(numbers, 31, out=spare)
+    numbers &= PRIME
+    numbers += spare
 
 
 @cache
-def _factors(largest: int) -> IntArray:
-    """What `+ n`, `- n`, `* n` and `/ n` put into a term, modulo PRIME, for n = 0 .. largest, one after the other."""
-    integers = np.arange(largest + 1)
+def _tables(numbers: int, prime: int) -> tuple[IntArray, IntArray, IntArray]:
+    """By code: what it multiplies the term with; all bits set where the term goes on, else none; what it opens with."""
     inverse = [0, 1]
-    for n in range(2, largest + 1):  # each from a smaller one's
-        inverse.append((PRIME - PRIME // n) * inverse[PRIME % n] % PRIME)
-    return np.concatenate([integers, PRIME - integers, integers, np.array(inverse[: largest + 1])])
+    for n in range(2, numbers + SMALLEST):  # each from a smaller one's
+        inverse.append((prime - prime // n) * inverse[prime % n] % prime)
+    integers, nothing = np.arange(SMALLEST, numbers + SMALLEST), np.zeros(2 * numbers, np.int64)
+    first, second = (
+        np.concatenate([integers, prime - integers]),
+        np.concatenate([integers, np.array(inverse[SMALLEST:])]),
+    )
+    return np.concatenate([first, second]), np.concatenate([nothing, nothing - 1]), np.concatenate([first, nothing])
+
+
+@cache
+def _prime_below(number: int) -> int:
+    """The largest prime below a number; trial division does for 31 bits."""
+    candidate = number - 1
+    while any(candidate % divisor == 0 for divisor in range(2, isqrt(candidate) + 1)):
+        candidate -= 1
+    return candidate
 
 
 def _distinct(rows: Sequences) -> Sequences:
@@ -187,6 +216,13 @@ def _distinct(rows: Sequences) -> Sequences:
     place; two equal rows never both stay.
     """
     weights = np.random.default_rng(0).integers(0, 1 << 63, rows.ids.shape[1], dtype=np.uint64) * np.uint64(2) + 1
-    keys = (rows.ids.astype(np.uint64) * weights).sum(1, dtype=np.uint64)
-    _, first = np.unique(keys, return_index=True)
-    return rows.take(np.sort(first))
+    keys = rows.ids.view(np.uint64) @ weights
+    in_order = np.sort(keys)
+    repeated = np.flatnonzero(np.isin(keys, in_order[1:][in_order[1:] == in_order[:-1]]))
+    if not len(repeated):
+        return rows
+    _, first = np.unique(keys[repeated], return_index=True)
+    kept = np.ones(len(rows), np.bool_)
+    kept[repeated] = False
+    kept[repeated[first]] = True
+    return rows.take(kept)

@@ -70,7 +70,9 @@ class Sequences:
 
     def widened(self, width: int) -> Sequences:
         """The same sequences with at least `width` columns."""
-        missing = max(0, width - self.ids.shape[1])
+        missing = width - self.ids.shape[1]
+        if missing <= 0:
+            return self
         return Sequences(np.pad(self.ids, ((0, 0), (0, missing)), constant_values=PAD), self.lengths)
 
     def mask(self) -> BoolArray:

@@ -91,8 +91,8 @@ def test_every_equation_is_as_likely_as_any_other_when_drawn() -> None:
     rng = np.random.default_rng(5)
     seen: Counter[str] = Counter()
     for _ in range(20):
-        left = equation_sampling._draw(20_000, 4, 4, rng)
-        seen.update(VOCABULARY.decode(equation_sampling._true_ones([equation_sampling._sieved(left, 4)])))
+        codes = equation_sampling._draw(20_000, 4, 4, rng)
+        seen.update(VOCABULARY.decode(equation_sampling._true_ones(codes, 4)))
     assert set(seen) == set(every)
     expected = sum(seen.values()) / len(every)
     chi_square = sum((seen[line] - expected) ** 2 / expected for line in every)
