@@ -66,13 +66,20 @@ def states() -> None:
 
 
 def epoch() -> None:
-    """Fresh sources and the expert's edits for a whole training set, as each epoch of AES and AEC needs them."""
-    print(f"fresh sources and edits for {PAIRS:,} targets, once an epoch")
+    """All that an epoch of online training needs, made at once: fresh sources, the expert's edits, states, actions."""
+    print(f"an epoch of {PAIRS:,} pairs at once: fresh sources, edits, online states and actions")
     for name in TASKS:
         task, rng = TASKS[name](), np.random.default_rng(0)
         targets = task.generate_targets(PAIRS, rng)
-        taken = median_ms(lambda: task.edits(task.resample(targets, rng), targets), repeats=20, warm_up=2)  # noqa: B023
-        print(f"  {name:<5} {taken:6.1f} ms   {taken / (PAIRS / BATCH):5.2f} ms for each batch of {BATCH}")
+
+        def prepare() -> object:
+            sources = task.resample(targets, rng)  # noqa: B023
+            scripts = task.edits(sources, targets)  # noqa: B023
+            states = sample_states(sources, scripts, np.arange(PAIRS), "online", rng)  # noqa: B023
+            return states.actions(task.template)  # noqa: B023
+
+        taken = median_ms(prepare, repeats=20, warm_up=2)
+        print(f"  {name:<5} {taken:6.1f} ms, that is {taken / (PAIRS / BATCH):5.2f} ms for each batch of {BATCH}")
 
 
 def run() -> None:

@@ -129,9 +129,9 @@ def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> Cod
 def _true_ones(codes: Codes, numbers: int) -> Sequences:
     """The equations among some left sides and their opposites (every plus a minus, every minus a plus).
 
-    Of the two at most one is worth an integer of the allowed range. With the right residue for one prime it is so nearly
-    always; with the right residues for primes whose product exceeds every numerator that a difference of the two sides
-    can have, always.
+    Of the two at most one is worth an integer of the allowed range. With the right residue for one prime that is nearly
+    certain; with the right residues for primes whose product exceeds every numerator that a difference of the two sides
+    can have, it is certain.
     """
     bound = (len(codes) + 1) * (numbers + 1) ** (len(codes) + 1)
     residues = _residues(codes, numbers, PRIME)
