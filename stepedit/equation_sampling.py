@@ -135,11 +135,10 @@ def _true_ones(codes: Codes, numbers: int) -> Sequences:
     """
     bound = (len(codes) + 1) * (numbers + 1) ** (len(codes) + 1)
     residues = _residues(codes, numbers, PRIME)
-    opposite = residues > PRIME // 2
-    values = np.where(opposite, PRIME - residues, residues)
+    values = np.minimum(residues, PRIME - residues)
     passed = np.flatnonzero((values >= SMALLEST) & (values < numbers + SMALLEST))
-    codes, values = codes[:, passed].astype(np.int64), values[passed]
-    codes = np.where((codes < 2 * numbers) & opposite[passed], (codes + numbers) % (2 * numbers), codes)
+    codes, values, opposite = codes[:, passed].astype(np.int64), values[passed], residues[passed] > PRIME // 2
+    codes = np.where((codes < 2 * numbers) & opposite, (codes + numbers) % (2 * numbers), codes)
     prime, known = PRIME, PRIME
     while known <= bound:
         prime = _prime_below(prime)
