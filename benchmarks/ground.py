@@ -13,6 +13,7 @@ from stepedit.batches import sample_states
 from stepedit.equation_sampling import sample
 from stepedit.interpreter import step_batch
 from stepedit.registry import TASKS
+from stepedit.sequences import Pairs
 
 BATCH = 256
 PAIRS = 7_000
@@ -55,9 +56,9 @@ def states() -> None:
 
         def draw() -> object:
             rows = rng.integers(0, PAIRS, BATCH)  # noqa: B023
-            return sample_states(pairs.sources, scripts, rows, "online", rng).actions(task.template)  # noqa: B023
+            return sample_states(pairs, scripts, rows, "online", rng).actions(task.template)  # noqa: B023
 
-        drawn = sample_states(pairs.sources, scripts, rng.integers(0, PAIRS, BATCH), "online", rng)
+        drawn = sample_states(pairs, scripts, rng.integers(0, PAIRS, BATCH), "online", rng)
         said = drawn.actions(task.template)
         states_ms = median_ms(draw)
         step_ms = median_ms(lambda: step_batch(drawn.ids, drawn.lengths, said, task.template))  # noqa: B023
@@ -75,7 +76,7 @@ def epoch() -> None:
         def prepare() -> object:
             sources = task.resample(targets, rng)  # noqa: B023
             scripts = task.edits(sources, targets)  # noqa: B023
-            states = sample_states(sources, scripts, np.arange(PAIRS), "online", rng)  # noqa: B023
+            states = sample_states(Pairs(sources, targets), scripts, np.arange(PAIRS), "online", rng)  # noqa: B023
             return states.actions(task.template)  # noqa: B023
 
         taken = median_ms(prepare, repeats=20, warm_up=2)

@@ -17,7 +17,7 @@ from torch import Tensor
 from stepedit.actions import Template
 from stepedit.edits import Scripts
 from stepedit.interpreter import EditBatch, Programmer, actions_for, splice, tensors
-from stepedit.sequences import IntArray, Sequences
+from stepedit.sequences import PAD, IntArray, Pairs
 
 Mode = Literal["offline", "online"]
 
@@ -35,20 +35,40 @@ class States(NamedTuple):
         return actions_for(self.next, self.done, template)
 
 
-def sample_states(sources: Sequences, scripts: Scripts, rows: IntArray, mode: Mode, rng: np.random.Generator) -> States:
+def sample_states(pairs: Pairs, scripts: Scripts, rows: IntArray, mode: Mode, rng: np.random.Generator) -> States:
     """One state for each of these rows."""
     chosen = scripts.take(rows)
     taken = np.zeros_like(chosen.counts) if mode == "offline" else rng.integers(0, chosen.counts + 1)
-    return states_after(sources.take(rows), chosen, taken)
+    return states_after(pairs.take(rows), chosen, taken)
 
 
-def states_after(sources: Sequences, scripts: Scripts, taken: IntArray) -> States:
+def states_after(pairs: Pairs, scripts: Scripts, taken: IntArray) -> States:
     """The texts after the first `taken` (B,) edits of each script."""
-    ids, lengths = tensors(sources)
+    ids, lengths = (_halfway if scripts.run_right else _step_by_step)(pairs, scripts, taken)
+    return States(ids, lengths, _edits(scripts, taken), torch.from_numpy(taken == scripts.counts))
+
+
+def _halfway(pairs: Pairs, scripts: Scripts, taken: IntArray) -> tuple[Tensor, Tensor]:
+    """Where scripts run from left to right: the target as far as it is made, then the rest of the source."""
+    last = (np.arange(len(scripts)), np.maximum(taken - 1, 0))
+    grown = np.cumsum(scripts.widths - (scripts.stops - scripts.starts), axis=1)[last] * (taken > 0)
+    made = torch.from_numpy((scripts.starts + scripts.widths)[last] * (taken > 0))[:, None]
+    lengths = torch.from_numpy(pairs.sources.lengths + grown)
+    place = torch.arange(int(lengths.max()) if len(lengths) else 0)
+    targets, sources = (torch.from_numpy(side.widened(1).ids) for side in (pairs.targets, pairs.sources))
+    from_target = targets.gather(1, place.clamp(max=targets.shape[1] - 1).expand(len(made), -1))
+    from_source = sources.gather(1, (place - torch.from_numpy(grown)[:, None]).clamp(0, sources.shape[1] - 1))
+    ids = torch.where(place < made, from_target, from_source)
+    return torch.where(place < lengths[:, None], ids, PAD), lengths
+
+
+def _step_by_step(pairs: Pairs, scripts: Scripts, taken: IntArray) -> tuple[Tensor, Tensor]:
+    """Whatever the order of the edits: one after the other."""
+    ids, lengths = tensors(pairs.sources)
     for index in range(int(taken.max(initial=0))):
         # a row that has had its edits gets one of nothing by nothing, which changes nothing
         ids, lengths = splice(ids, lengths, _edits(scripts, np.where(index < taken, index, scripts.counts)))
-    return States(ids, lengths, _edits(scripts, taken), torch.from_numpy(taken == scripts.counts))
+    return ids, lengths
 
 
 def _edits(scripts: Scripts, index: IntArray) -> EditBatch:

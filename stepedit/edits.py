@@ -56,6 +56,7 @@ class Scripts:
     tokens: IntArray  # (B, K+1, M)
     widths: IntArray  # (B, K+1) tokens in each edit
     counts: IntArray  # (B,) edits in each script
+    run_right: bool  # every edit begins where all before it have left off, or further right
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -69,21 +70,25 @@ class Scripts:
         counts = present.sum(1)
         shape = (len(present), int(counts.max(initial=0)) + 1)
         front = np.arange(shape[1]) < counts[:, None]
-        result = cls(
-            np.zeros(shape, np.int64),
-            np.zeros(shape, np.int64),
-            np.zeros((*shape, tokens.shape[2]), np.int64),
-            np.zeros(shape, np.int64),
-            counts,
-        )
-        result.starts[front], result.stops[front] = starts[present], stops[present]
-        result.tokens[front] = tokens[present]
-        result.widths[front] = (tokens[present] != PAD).sum(1)
-        return result
+        parts = [np.zeros(shape, np.int64) for _ in range(3)]
+        for part, values in zip(parts, (starts, stops, (tokens != PAD).sum(2)), strict=True):
+            part[front] = values[present]
+        first, last, widths = parts
+        brings = np.zeros((*shape, tokens.shape[2]), np.int64)
+        brings[front] = tokens[present]
+        behind = (first[:, 1:] >= (first + widths)[:, :-1]) | ~front[:, 1:]
+        return cls(first, last, brings, widths, counts, run_right=bool(behind.all()))
 
     def take(self, rows: IntArray) -> Scripts:
         """The scripts of these rows."""
-        return Scripts(*(part[rows] for part in (self.starts, self.stops, self.tokens, self.widths, self.counts)))
+        return Scripts(
+            self.starts[rows],
+            self.stops[rows],
+            self.tokens[rows],
+            self.widths[rows],
+            self.counts[rows],
+            self.run_right,
+        )
 
     def row(self, index: int) -> list[Edit[int]]:
         """One script as plain edits."""

@@ -110,7 +110,7 @@ def test_online_states_lie_on_the_way_and_answer_with_the_next_edit(
     scripts = task.edits(pairs.sources, pairs.targets)
     ways = [trajectory(row, scripts.row(index)) for index, row in enumerate(pairs.sources.rows())]
     chosen = rng.integers(0, len(pairs), 200)
-    states = sample_states(pairs.sources, scripts, chosen, "online", rng)
+    states = sample_states(pairs, scripts, chosen, "online", rng)
     said = states.actions(task.template).tolist()
     texts = Sequences(states.ids.numpy(), states.lengths.numpy()).rows()
     for row, text, action, done in zip(chosen.tolist(), texts, said, states.done.tolist(), strict=True):
@@ -124,14 +124,27 @@ def test_online_states_lie_on_the_way_and_answer_with_the_next_edit(
 
 
 @every_task
+def test_states_halfway_are_those_reached_step_by_step(task: Task, pairs: Pairs, rng: np.random.Generator) -> None:
+    scripts = task.edits(pairs.sources, pairs.targets)
+    assert scripts.run_right == (task.name != "sort")
+    for taken in (rng.integers(0, scripts.counts + 1), scripts.counts, np.zeros_like(scripts.counts)):
+        states = states_after(pairs, scripts, taken)
+        expected = [
+            list(trajectory(source, scripts.row(index))[taken[index]])
+            for index, source in enumerate(pairs.sources.rows())
+        ]
+        assert Sequences(states.ids.numpy(), states.lengths.numpy()).rows() == expected
+
+
+@every_task
 def test_offline_states_are_the_sources_with_their_first_action(
     task: Task, pairs: Pairs, rng: np.random.Generator
 ) -> None:
     scripts = task.edits(pairs.sources, pairs.targets)
     rows = np.arange(len(pairs))
-    states = sample_states(pairs.sources, scripts, rows, "offline", rng)
+    states = sample_states(pairs, scripts, rows, "offline", rng)
     assert Sequences(states.ids.numpy(), states.lengths.numpy()).equals(pairs.sources).all()
-    first = states_after(pairs.sources, scripts, np.zeros(len(pairs), np.int64))
+    first = states_after(pairs, scripts, np.zeros(len(pairs), np.int64))
     assert states.actions(task.template).tolist() == first.actions(task.template).tolist()
     assert states.done.tolist() == (scripts.counts == 0).tolist()
 
