@@ -8,7 +8,8 @@ Shapes: B states, T tokens of the longest, F fields of an action, K edits of the
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,22 +18,41 @@ from torch import Tensor
 from stepedit.actions import Template
 from stepedit.edits import Scripts
 from stepedit.interpreter import EditBatch, Programmer, actions_for, splice, tensors
-from stepedit.sequences import PAD, IntArray, Pairs
+from stepedit.sequences import PAD, IntArray, Pairs, Sequences
 
 Mode = Literal["offline", "online"]
 
 
-class States(NamedTuple):
-    """B texts on their way, each with the edit that comes next (where it is not done)."""
+@dataclass(frozen=True)
+class States:
+    """B texts on their way: after the first `taken` edits of their scripts."""
 
     ids: Tensor  # (B, T)
     lengths: Tensor  # (B,)
-    next: EditBatch
-    done: Tensor  # (B,)
+    targets: Sequences
+    scripts: Scripts
+    taken: IntArray  # (B,)
+
+    def __len__(self) -> int:
+        return len(self.taken)
+
+    def take(self, rows: IntArray) -> States:
+        """The states at these rows, no wider than they need."""
+        lengths = self.lengths[rows]
+        ids = self.ids[rows, : int(lengths.max()) if len(lengths) else 0]
+        return States(ids, lengths, self.targets.take(rows), self.scripts.take(rows), self.taken[rows])
+
+    def done(self) -> Tensor:
+        """(B,) nothing is left to be done."""
+        return torch.from_numpy(self.taken == self.scripts.counts)
+
+    def nextedits_at(self) -> EditBatch:
+        """The edit that comes next in each; one of nothing where nothing is left."""
+        return edits_at(self.scripts, self.taken)
 
     def actions(self, template: Template) -> Tensor:
         """(B, F) what a programmer should say."""
-        return actions_for(self.next, self.done, template)
+        return actions_for(self.nextedits_at(), self.done(), template)
 
 
 def sample_states(pairs: Pairs, scripts: Scripts, rows: IntArray, mode: Mode, rng: np.random.Generator) -> States:
@@ -45,7 +65,7 @@ def sample_states(pairs: Pairs, scripts: Scripts, rows: IntArray, mode: Mode, rn
 def states_after(pairs: Pairs, scripts: Scripts, taken: IntArray) -> States:
     """The texts after the first `taken` (B,) edits of each script."""
     ids, lengths = (_halfway if scripts.run_right else _step_by_step)(pairs, scripts, taken)
-    return States(ids, lengths, _edits(scripts, taken), torch.from_numpy(taken == scripts.counts))
+    return States(ids, lengths, pairs.targets, scripts, taken)
 
 
 def _halfway(pairs: Pairs, scripts: Scripts, taken: IntArray) -> tuple[Tensor, Tensor]:
@@ -67,11 +87,11 @@ def _step_by_step(pairs: Pairs, scripts: Scripts, taken: IntArray) -> tuple[Tens
     ids, lengths = tensors(pairs.sources)
     for index in range(int(taken.max(initial=0))):
         # a row that has had its edits gets one of nothing by nothing, which changes nothing
-        ids, lengths = splice(ids, lengths, _edits(scripts, np.where(index < taken, index, scripts.counts)))
+        ids, lengths = splice(ids, lengths, edits_at(scripts, np.where(index < taken, index, scripts.counts)))
     return ids, lengths
 
 
-def _edits(scripts: Scripts, index: IntArray) -> EditBatch:
+def edits_at(scripts: Scripts, index: IntArray) -> EditBatch:
     """Of each script the edit at an index of its own."""
     at = (np.arange(len(scripts)), index)
     return EditBatch(
@@ -83,11 +103,12 @@ def expert(scripts: Scripts, template: Template) -> Programmer:
     """A programmer that says what the scripts say. It has to be run on all their sources, from the start."""
     turn = 0
 
-    def say(ids: Tensor, lengths: Tensor) -> Tensor:
+    def say(ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         nonlocal turn
         going = scripts.take(np.flatnonzero(scripts.counts >= turn))  # a row leaves after its DONE
         index = np.full(len(going), turn)
         turn += 1
-        return actions_for(_edits(going, index), torch.from_numpy(index == going.counts), template)
+        said = actions_for(edits_at(going, index), torch.from_numpy(index == going.counts), template)
+        return said, torch.ones(len(said))
 
     return say

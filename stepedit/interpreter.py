@@ -21,7 +21,8 @@ from stepedit import edits
 from stepedit.actions import DONE, NOTHING, OPERATION, POSITION, TOKEN, Operation, Template, operation
 from stepedit.sequences import PAD, Sequences
 
-Programmer = Callable[[Tensor, Tensor], Tensor]  # ids (B, T), lengths (B,) -> actions (B, F)
+# ids (B, T), lengths (B,) -> actions (B, F), and how sure it is of each (B,)
+Programmer = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Step:
     after: tuple[int, ...]
     state: tuple[int, ...]  # the whole text after the step
     skipped: bool
+    confidence: float = 1.0  # the probability that the programmer gave to the action
 
 
 @dataclass(frozen=True)
@@ -190,10 +192,10 @@ def run(
     for steps in range(limit):
         if not len(rows):
             break
-        actions = programmer(ids, lengths)
+        actions, confidence = programmer(ids, lengths)
         result = step_batch(ids, lengths, actions, template)
         if trace:
-            _record(traces, rows, ids, lengths, actions, result, template)
+            _record(traces, rows, ids, lengths, actions, confidence, result, template)
         _close(outcomes, traces, rows[result.done], ids[result.done], lengths[result.done], steps, finished=True)
         going = ~result.done
         rows, ids, lengths = rows[going], result.ids[going], result.lengths[going]
@@ -222,23 +224,22 @@ def _record(
     ids: Tensor,
     lengths: Tensor,
     actions: Tensor,
+    confidence: Tensor,
     result: StepResult,
     template: Template,
 ) -> None:
     """Append one step to the trace of each row that is not done."""
-    states = zip(ids.tolist(), lengths.tolist(), actions.tolist(), result.done.tolist(), strict=True)
-    for row, (tokens, length, action, done) in zip(rows.tolist(), states, strict=True):
+    parts = (rows, ids, lengths, actions, confidence, result.done)
+    for row, tokens, length, action, sure, done in zip(*(part.tolist() for part in parts), strict=True):
         if not done:
-            traces[row].append(describe(tokens[:length], action, template))
+            traces[row].append(describe(tokens[:length], action, template, sure))
 
 
-def describe(state: Sequence[int], action: Sequence[int], template: Template) -> Step:
+def describe(state: Sequence[int], action: Sequence[int], template: Template, confidence: float = 1.0) -> Step:
     """What one action that is not DONE does to a state."""
     edit = template.edit(action, state)
     if edit is None:
-        return Step(tuple(action), "skip", 0, (), (), tuple(state), skipped=True)
-    after = edits.apply(state, edit)
+        return Step(tuple(action), "skip", 0, (), (), tuple(state), True, confidence)
     name = template.operation_of(edit).name.lower()
-    return Step(
-        tuple(action), name, edit.start, tuple(state[edit.start : edit.stop]), edit.tokens, after, skipped=False
-    )
+    before, after = tuple(state[edit.start : edit.stop]), edits.apply(state, edit)
+    return Step(tuple(action), name, edit.start, before, edit.tokens, after, False, confidence)

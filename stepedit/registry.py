@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from stepedit.errors import UnknownNameError
 
 if TYPE_CHECKING:
+    from stepedit.methods.method import Method
     from stepedit.tasks.task import Task
 
 Entry = TypeVar("Entry")
@@ -57,5 +58,14 @@ TASKS: Registry[type[Task]] = Registry(
         "aes": "stepedit.tasks.equation_simplification:EquationSimplification",
         "aec": "stepedit.tasks.equation_correction:EquationCorrection",
         "sort": "stepedit.tasks.number_sorting:NumberSorting",
+    },
+)
+
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    {
+        "recurrence": "stepedit.methods.recurrence:Recurrence",
+        "tagging": "stepedit.methods.tagging:Tagging",
+        "end2end": "stepedit.methods.end2end:End2end",
     },
 )

@@ -157,7 +157,7 @@ def test_splice_is_the_edit_type_for_whole_arrays(cases: list[tuple[list[int], i
 def saying(*said: tuple[int, ...]) -> Programmer:
     """A programmer that says these actions in turn, to every row alike, and the last one for ever."""
     turn = iter(range(10**9))
-    return lambda ids, lengths: torch.tensor([said[min(next(turn), len(said) - 1)]] * len(ids))
+    return lambda ids, lengths: (torch.tensor([said[min(next(turn), len(said) - 1)]] * len(ids)), torch.ones(len(ids)))
 
 
 def test_finished_and_truncated_are_told_apart() -> None:
@@ -178,10 +178,10 @@ def test_finished_and_truncated_are_told_apart() -> None:
 def test_finished_rows_leave_the_batch_and_outcomes_keep_their_order() -> None:
     seen: list[int] = []
 
-    def shorten(ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def shorten(ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         seen.append(len(ids))
         delete = torch.tensor([DELETE, POSITION(0), POSITION(0)])
-        return torch.where((lengths == 1)[:, None], torch.full((3,), DONE), delete)
+        return torch.where((lengths == 1)[:, None], torch.full((3,), DONE), delete), torch.ones(len(ids))
 
     outcomes = run(Sequences.from_rows([[4, 5, 4], [5], [4, 5]]), shorten, TEMPLATES["operate"], limit=9)
     assert [outcome.tokens for outcome in outcomes] == [(4,), (5,), (5,)]

@@ -29,11 +29,16 @@ LAYERS = [
     "tasks",
     "datasets",
     "batches",
+    "methods",
     "display",
     "commands",
     "cli",
 ]
-SHARED = {"tasks": {"task", "arithmetic"}, "commands": {"common"}}  # what files of one folder may share
+SHARED = {
+    "tasks": {"task", "arithmetic"},
+    "methods": {"method"},
+    "commands": {"common"},
+}  # what files of one folder may share
 
 
 def imports(path: Path) -> set[str]:

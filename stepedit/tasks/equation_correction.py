@@ -59,6 +59,16 @@ class EquationCorrection(ArithmeticTask):
             tokens=frozenset({EQUALS, *self._strays().tolist()}),
         )
 
+    @property
+    def longest(self) -> int:
+        """A target with nothing but insertions."""
+        return 2 * self.length + self.errors
+
+    @property
+    def most_edits(self) -> int:
+        """One for each error."""
+        return self.errors
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Each target with fresh errors."""
         hit = self._places(targets, rng)

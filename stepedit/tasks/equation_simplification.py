@@ -56,6 +56,16 @@ class EquationSimplification(ArithmeticTask):
             tokens=frozenset(range(ZERO + SMALLEST, ZERO + SMALLEST + self.numbers)),
         )
 
+    @property
+    def longest(self) -> int:
+        """Each integer as a bracket with a sign, and what stands before it."""
+        return 7 * self.length
+
+    @property
+    def most_edits(self) -> int:
+        """Each integer a bracket."""
+        return self.length
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Each target with some of its integers written as fresh brackets."""
         integer = equations.is_integer(targets.ids)

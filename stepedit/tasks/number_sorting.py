@@ -58,6 +58,16 @@ class NumberSorting(ArithmeticTask):
         """Swap a place with the next."""
         return Template(fields=("operation", "position"), operations=(Operation.SWAP,), tokens=frozenset())
 
+    @property
+    def longest(self) -> int:
+        """Swaps leave the length as it is."""
+        return self.length
+
+    @property
+    def most_edits(self) -> int:
+        """Every pair the wrong way round."""
+        return self.length * (self.length - 1) // 2
+
     def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
         """Distinct sorted lists, each as likely as any other."""
         if size < 1:

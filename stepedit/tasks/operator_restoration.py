@@ -55,6 +55,16 @@ class OperatorRestoration(ArithmeticTask):
             tokens=frozenset({*equations.OPERATORS, equations.EQUALS}),
         )
 
+    @property
+    def longest(self) -> int:
+        """The target: each integer with what stands before it."""
+        return 2 * self.length
+
+    @property
+    def most_edits(self) -> int:
+        """A minus, the operators and the equal sign."""
+        return self.length
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """The integers of each target."""
         return equations.integers_of(targets)

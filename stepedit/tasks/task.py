@@ -60,6 +60,16 @@ class Task(ABC):
     def template(self) -> Template:
         """The form of this task's actions."""
 
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """How many tokens a text has at the most, on its way too."""
+
+    @property
+    @abstractmethod
+    def most_edits(self) -> int:
+        """How many edits a source needs at the most."""
+
     @abstractmethod
     def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
         """`size` distinct targets; DataError, with the number there is, if there are not so many."""

@@ -113,7 +113,7 @@ def test_online_states_lie_on_the_way_and_answer_with_the_next_edit(
     states = sample_states(pairs, scripts, chosen, "online", rng)
     said = states.actions(task.template).tolist()
     texts = Sequences(states.ids.numpy(), states.lengths.numpy()).rows()
-    for row, text, action, done in zip(chosen.tolist(), texts, said, states.done.tolist(), strict=True):
+    for row, text, action, done in zip(chosen.tolist(), texts, said, states.done().tolist(), strict=True):
         if done:
             assert tuple(text) == ways[row][-1]
             assert tuple(action) == task.template.done()
@@ -146,7 +146,7 @@ def test_offline_states_are_the_sources_with_their_first_action(
     assert Sequences(states.ids.numpy(), states.lengths.numpy()).equals(pairs.sources).all()
     first = states_after(pairs, scripts, np.zeros(len(pairs), np.int64))
     assert states.actions(task.template).tolist() == first.actions(task.template).tolist()
-    assert states.done.tolist() == (scripts.counts == 0).tolist()
+    assert states.done().tolist() == (scripts.counts == 0).tolist()
 
 
 @every_task

@@ -1,0 +1,1 @@
+"""How a text is edited: one file per method, all behind the contract in `method`. Methods have no parameters."""
