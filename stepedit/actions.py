@@ -104,12 +104,21 @@ class Template:
         return None
 
     def operation_of(self, edit: Edit[int]) -> Operation:
-        """The operation behind one edit, told by its form."""
+        """The operation that makes an edit, told by its form."""
         if len(self.operations) == 1:
             return self.operations[0]
         if edit.start == edit.stop:
             return Operation.INSERT
+        if len(edit.tokens) == 2:
+            return Operation.SWAP
+        if edit.stop - edit.start > 1:
+            return Operation.REPLACE
         return Operation.SUBSTITUTE if edit.tokens else Operation.DELETE
+
+    def operation_named(self, action: Sequence[int]) -> Operation:
+        """The operation that an action which fits names."""
+        named = dict(zip(self.fields, action, strict=True)).get("operation", operation(self.operations[0]))
+        return Operation(named >> 2)
 
     def text(self, action: Sequence[int], vocabulary: Vocabulary) -> str:
         """An action in words: `delete pos_5 pos_5`."""

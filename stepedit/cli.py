@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from io import TextIOWrapper
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +18,38 @@ from stepedit.commands.tasks import tasks
 from stepedit.commands.walk import walk
 from stepedit.errors import UserError
 
+Command = Callable[..., None]
+
+
+def answering(command: Command) -> Command:
+    """The command, with what a user can cause ending in one clear line and an exit code."""
+
+    @wraps(command)
+    def answer(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()
+        except UserError as error:
+            _fail(str(error), 2)
+        except KeyboardInterrupt:
+            _fail("stopped", 130)
+        except BrokenPipeError:
+            # the reader of our output has gone; leave without a word, also when Python flushes at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            _fail(f"cannot use {error.filename}: {error.strerror}" if error.filename else str(error), 2)
+
+    return answer
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"stepedit: {message}", err=True)
+    raise typer.Exit(code)
+
+
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
 for command in (tasks, walk, data, inspect):
-    app.command()(command)
+    app.command()(answering(command))
 
 
 def _show_version(wanted: bool) -> None:
@@ -36,22 +68,8 @@ def about(
 
 
 def main() -> None:
-    """Run a command. What a user can cause ends in one clear line and exit code 2."""
-    try:
-        app()
-    except UserError as error:
-        _fail(str(error), 2)
-    except KeyboardInterrupt:
-        _fail("stopped", 130)
-    except BrokenPipeError:
-        # the reader of our output has gone; leave without a word, also when Python flushes at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except OSError as error:
-        place = f"cannot use {error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}", 2)
-
-
-def _fail(message: str, code: int) -> None:
-    typer.echo(f"stepedit: {message}", err=True)
-    sys.exit(code)
+    """Run a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a letter that the terminal does not have is no reason to fail
+    app()

@@ -14,32 +14,66 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepedit import __version__
-from stepedit.errors import DataError
+from stepedit.errors import DataError, PairError, located
 from stepedit.registry import TASKS
 
 if TYPE_CHECKING:
+    from stepedit.sequences import Pairs
     from stepedit.tasks.task import Task
 
 SPLITS = ("train", "val", "test")
 CARD = "dataset.json"
-FORMAT = 1
 SMALLEST_SIZE = 4  # below that a split would be empty
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Sources and targets as text, line by line."""
+    """Sources and targets as text, and where each pair was read."""
 
     sources: list[str]
     targets: list[str]
+    file: str = field(default="", compare=False)
+    numbers: list[int] | None = field(default=None, compare=False)  # each pair's line, if not 1, 2, 3, ...
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def encode(self, task: Task) -> Pairs:
+        """The pairs as ids; DataError names file and line of the first that is none of the task."""
+        with self.located():
+            return task.encode(self.sources, self.targets)
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Put file and line in front of what any PairError inside says."""
+        try:
+            yield
+        except PairError as error:
+            number = self.numbers[error.index] if self.numbers else error.index + 1
+            raise DataError(f"{self.file}:{number}: {error.reason}" if self.file else str(error)) from None
+
+
+class Card(BaseModel):
+    """What `dataset.json` says of how a data set was made."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    format: Literal[1] = 1
+    stepedit: str = __version__
+    task: str | None = None
+    options: dict[str, Any] = {}
+    size: int | None = None
+    seed: int | None = None
+    splits: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -47,7 +81,7 @@ class Dataset:
     """Named splits, and the card that came with them, if any."""
 
     splits: dict[str, Lines]
-    card: dict[str, Any] | None = None
+    card: Card | None = None
 
 
 def split(size: int) -> dict[str, slice]:
@@ -58,29 +92,32 @@ def split(size: int) -> dict[str, slice]:
     return dict(zip(SPLITS, (slice(0, first), slice(first, second), slice(second, size)), strict=True))
 
 
-def write(folder: Path, splits: Mapping[str, Lines], card: Mapping[str, Any], replace: bool = False) -> None:
+def write(folder: Path, splits: Mapping[str, Lines], card: Card, replace: bool = False) -> None:
     """Write a data set whole or not at all: it is made beside its place and moved there in one step."""
+    folder = folder.absolute()
     refuse_existing(folder, replace)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _clear_leftovers(folder)
-    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
-    partial.mkdir()
+    workplace = Path(mkdtemp(prefix=f".{folder.name}.partial-{os.getpid()}-", dir=folder.parent))
     try:
+        made, old = workplace / "new", workplace / "old"
+        made.mkdir()
         for name, lines in splits.items():
-            _write_file(partial / f"{name}_x.txt", "".join(f"{line}\n" for line in lines.sources))
-            _write_file(partial / f"{name}_y.txt", "".join(f"{line}\n" for line in lines.targets))
+            _write_file(made / f"{name}_x.txt", "".join(f"{line}\n" for line in lines.sources))
+            _write_file(made / f"{name}_y.txt", "".join(f"{line}\n" for line in lines.targets))
         sizes = {name: len(lines) for name, lines in splits.items()}
-        whole = {"format": FORMAT, "stepedit": __version__, **card, "splits": sizes}
-        _write_file(partial / CARD, json.dumps(whole, indent=2) + "\n")
+        _write_file(made / CARD, card.model_copy(update={"splits": sizes}).model_dump_json(indent=2) + "\n")
         if folder.exists():
-            shutil.rmtree(folder)
-        partial.rename(folder)
+            folder.rename(old)  # in one step, so that no half of it is ever left in place
+        made.rename(folder)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(workplace, ignore_errors=True)
 
 
 def refuse_existing(folder: Path, replace: bool) -> None:
     """DataError if something is there already that was not to be replaced, or that is no data set of ours."""
+    if folder.absolute() == Path.cwd() or not folder.name:
+        raise DataError(f"{folder} is the folder we are in; name one in it, to be made")
     if folder.is_dir() and not any(folder.iterdir()):
         return
     if folder.exists() and not replace:
@@ -89,8 +126,8 @@ def refuse_existing(folder: Path, replace: bool) -> None:
         raise DataError(f"{folder} is not a data set that stepedit wrote; it is left alone")
 
 
-def read(path: Path, source: str = "source", target: str = "target") -> Dataset:
-    """A folder of splits, or a file of pairs as one split called `all`."""
+def read(path: Path, source: str | None = None, target: str | None = None) -> Dataset:
+    """A folder of splits, or a file of pairs as one split called `all`; columns that are named must be there."""
     if path.is_dir():
         return _read_folder(path)
     if not path.exists():
@@ -100,9 +137,10 @@ def read(path: Path, source: str = "source", target: str = "target") -> Dataset:
 
 def task_of(dataset: Dataset, name: str | None = None) -> Task | None:
     """The task that a data set is of: the one its card says, or the one named, fitted to the texts; None if unknown."""
-    card = dataset.card or {}
-    if "task" in card and name in (None, card["task"]):
-        return TASKS[card["task"]].from_options(card.get("options", {}))
+    card = dataset.card
+    if card and card.task and name in (None, card.task):
+        with located(CARD):
+            return TASKS[card.task].from_options(card.options)
     if name is None:
         return None
     lines = dataset.splits.values()
@@ -116,9 +154,9 @@ def _read_folder(folder: Path) -> Dataset:
         raise DataError(f"{folder}: no data set here (expected files like train_x.txt and train_y.txt)")
     card = _read_card(folder / CARD) if (folder / CARD).exists() else None
     splits = {name: _read_split(folder, name) for name in names}
-    for name, size in (card or {}).get("splits", {}).items():
-        if name not in splits or len(splits[name]) != size:
-            has = len(splits[name]) if name in splits else 0
+    for name, size in (card.splits if card else {}).items():
+        has = len(splits[name]) if name in splits else 0
+        if has != size:
             raise DataError(f"{folder}: {name} has {has} pairs, but {CARD} says {size}: the data set is damaged")
     return Dataset(splits, card)
 
@@ -129,17 +167,16 @@ def _read_split(folder: Path, name: str) -> Lines:
         x, y = folder / f"{name}_x.txt", folder / f"{name}_y.txt"
         line = min(len(sources), len(targets)) + 1
         raise DataError(f"{x} has {len(sources)} lines but {y} has {len(targets)}: line {line} has no counterpart")
-    return Lines(sources, targets)
+    return Lines(sources, targets, str(folder / f"{name}_{{x,y}}.txt"))
 
 
-def _read_card(path: Path) -> dict[str, Any]:
+def _read_card(path: Path) -> Card:
     try:
-        card = json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from None
-    if not isinstance(card, dict) or card.get("format") != FORMAT or not isinstance(card.get("splits", {}), dict):
-        raise DataError(f"{path}: not a data set card of format {FORMAT}")
-    return card
+        return Card.model_validate_json("\n".join(read_lines(path)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: {f'{place}: ' if place else ''}{first['msg']}") from None
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -161,30 +198,34 @@ def read_lines(path: Path) -> Iterator[str]:
         yield text.removeprefix("\ufeff") if number == 1 else text
 
 
-def _read_pairs(path: Path, source: str, target: str) -> Lines:
+def _read_pairs(path: Path, source: str | None, target: str | None) -> Lines:
     readers = {".tsv": _read_table, ".csv": _read_table, ".jsonl": _read_objects}
     if path.suffix not in readers:
         raise DataError(f"{path}: unknown form {path.suffix!r}; pairs are read from {', '.join(sorted(readers))}")
     rows = list(readers[path.suffix](path, source, target))
-    return Lines([row[0] for row in rows], [row[1] for row in rows])
+    if not rows:
+        raise DataError(f"{path}: there is no pair in it")
+    return Lines([row[1] for row in rows], [row[2] for row in rows], str(path), [row[0] for row in rows])
 
 
-def _read_table(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Rows of a TSV (no quoting) or CSV."""
+def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[tuple[int, str, str]]:
+    """Rows of a TSV (no quoting) or CSV, with their line numbers."""
     lines = (f"{line}\n" for line in read_lines(path))
     tsv = path.suffix == ".tsv"
     reader = csv.reader(
         lines, delimiter="\t" if tsv else ",", quoting=csv.QUOTE_NONE if tsv else csv.QUOTE_MINIMAL, strict=True
     )
+    names = (source or "source", target or "target")
     first, second, width = 0, 1, 2
     try:
-        for row in reader:
-            if reader.line_num == 1 and (source in row or target in row or len(row) != 2):
-                first, second, width = (*_columns(f"{path}:1", row, source, target), len(row))
+        for number, row in enumerate(reader):
+            named = source is not None or target is not None or len(row) != 2 or not {*names}.isdisjoint(row)
+            if number == 0 and named:
+                first, second, width = (*_columns(f"{path}:1", row, *names), len(row))
                 continue
             if len(row) != width:
                 raise DataError(f"{path}:{reader.line_num}: {len(row)} columns where {width} were expected")
-            yield row[first], row[second]
+            yield reader.line_num, row[first], row[second]
     except csv.Error as error:
         raise DataError(f"{path}:{reader.line_num}: {error}") from None
 
@@ -196,19 +237,24 @@ def _columns(where: str, names: list[str], source: str, target: str) -> tuple[in
     return names.index(source), names.index(target)
 
 
-def _read_objects(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Lines of a JSONL file."""
+def _read_objects(path: Path, source: str | None, target: str | None) -> Iterator[tuple[int, str, str]]:
+    """Lines of a JSONL file, with their numbers."""
+    names = (source or "source", target or "target")
     for number, line in enumerate(read_lines(path), start=1):
+        where = f"{path}:{number}"
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise DataError(f"{path}:{number}: not valid JSON: {error.msg}") from None
+            raise DataError(f"{where}: not valid JSON: {error.msg}") from None
         if not isinstance(row, dict):
-            raise DataError(f"{path}:{number}: a JSON object was expected")
-        _columns(f"{path}:{number}", list(row), source, target)
-        if not (isinstance(row[source], str) and isinstance(row[target], str)):
-            raise DataError(f"{path}:{number}: {source!r} and {target!r} must be strings")
-        yield row[source], row[target]
+            raise DataError(f"{where}: a JSON object was expected")
+        _columns(where, list(row), *names)
+        texts = [row[name] for name in names]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError(f"{where}: {names[0]!r} and {names[1]!r} must be strings")
+        if any("\ud800" <= letter <= "\udfff" for text in texts for letter in text):
+            raise DataError(f"{where}: half of a surrogate pair, which is no letter")
+        yield number, texts[0], texts[1]
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -220,10 +266,10 @@ def _write_file(path: Path, text: str) -> None:
 
 
 def _clear_leftovers(folder: Path) -> None:
-    """Remove what a killed run left behind for this folder."""
+    """Remove what killed runs left behind for this folder; what a run that is alive is making stays."""
     for leftover in folder.parent.glob(f".{folder.name}.partial-*"):
-        pid = leftover.name.rpartition("-")[2]
-        if pid.isdecimal() and not _alive(int(pid)):
+        pid = leftover.name.removeprefix(f".{folder.name}.partial-").partition("-")[0]
+        if pid.isdecimal() and (int(pid) == os.getpid() or not _alive(int(pid))):
             shutil.rmtree(leftover, ignore_errors=True)
 
 

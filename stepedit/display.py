@@ -17,18 +17,17 @@ if TYPE_CHECKING:
 GONE, NEW, QUIET, HEADING = "red strike", "bold green", "dim", "bold"
 
 
-def marked(gone: Sequence[str], new: Sequence[str]) -> list[Text]:
+def marked(gone: Sequence[str], new: Sequence[str]) -> Text:
     """What goes and what comes: `[8 → *]`, `[8 →]` where nothing comes, `[→ *]` where nothing went."""
     change = Text("[", QUIET)
-    change.append(" ".join(gone), GONE).append(" → " if gone and new else "→" if new else " →", QUIET)
-    change.append(f" {' '.join(new)}" if new and not gone else " ".join(new), NEW).append("]", QUIET)
-    return [change]
+    change.append(" ".join([*gone, ""]), GONE).append("→", QUIET).append(" ".join(["", *new]), NEW)
+    return change.append("]", QUIET)
 
 
 def diff(state: Sequence[str], edit: Edit[str]) -> Text:
     """A state with one edit drawn into it."""
     changed = marked(state[edit.start : edit.stop], edit.tokens)
-    return _join([*map(Text, state[: edit.start]), *changed, *map(Text, state[edit.stop :])])
+    return _join([*map(Text, state[: edit.start]), changed, *map(Text, state[edit.stop :])])
 
 
 def script_diff(source: Sequence[str], edits: Sequence[Edit[str]]) -> list[Text]:
@@ -37,7 +36,7 @@ def script_diff(source: Sequence[str], edits: Sequence[Edit[str]]) -> list[Text]
     state, lines, parts, shown = tuple(source), [], list[Text](), 0
     for edit in edits:
         lines.append(diff(state, edit))
-        parts += [*map(Text, state[shown : edit.start]), *marked(state[edit.start : edit.stop], edit.tokens)]
+        parts += [*map(Text, state[shown : edit.start]), marked(state[edit.start : edit.stop], edit.tokens)]
         shown = edit.start + len(edit.tokens)
         state = apply(state, edit)
     return [_join([*parts, *map(Text, state[shown:])])] if runs_right else lines
@@ -45,12 +44,12 @@ def script_diff(source: Sequence[str], edits: Sequence[Edit[str]]) -> list[Text]
 
 def step_diff(step: Step, vocabulary: Vocabulary) -> Text:
     """The text after a step, with what the step changed drawn into it."""
-    if step.skipped:
-        return Text(f"{vocabulary.text(step.state)}  (skipped)", QUIET)
     names = [vocabulary.tokens[token] for token in step.state]
-    changed = marked(*([vocabulary.tokens[token] for token in part] for part in (step.before, step.after)))
-    end = step.start + len(step.after)
-    return _join([*map(Text, names[: step.start]), *changed, *map(Text, names[end:])])
+    if step.start is None:
+        return Text(f"{' '.join(names)}  (skipped)", QUIET)
+    gone, new = ([vocabulary.tokens[token] for token in part] for part in (step.before, step.after))
+    state = [*names[: step.start], *gone, *names[step.start + len(new) :]]
+    return diff(state, Edit(step.start, step.start + len(gone), tuple(new)))
 
 
 def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:

@@ -24,6 +24,8 @@ from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
 
 Token = TypeVar("Token", bound=Hashable)
 
+MOST_CELLS = 1 << 24  # of a table of distances: 64 MiB
+
 
 @dataclass(frozen=True)
 class Edit(Generic[Token]):
@@ -90,6 +92,27 @@ class Scripts:
             self.run_right,
         )
 
+    @classmethod
+    def join(cls, parts: Sequence[Scripts]) -> Scripts:
+        """All scripts of all parts, one after the other."""
+        columns = max(part.starts.shape[1] for part in parts)
+        most = max(part.tokens.shape[2] for part in parts)
+
+        def joined(arrays: list[IntArray]) -> IntArray:
+            room = (columns, most)
+            return np.concatenate(
+                [np.pad(a, [(0, 0), *((0, n - m) for n, m in zip(room, a.shape[1:], strict=False))]) for a in arrays]
+            )
+
+        return cls(
+            joined([part.starts for part in parts]),
+            joined([part.stops for part in parts]),
+            joined([part.tokens for part in parts]),
+            joined([part.widths for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            all(part.run_right for part in parts),
+        )
+
     def row(self, index: int) -> list[Edit[int]]:
         """One script as plain edits."""
         parts = (self.starts[index], self.stops[index], self.tokens[index], self.widths[index])
@@ -101,6 +124,8 @@ class Scripts:
 
 def distances(sources: Sequences, targets: Sequences) -> IntArray:
     """(B,) the least number of insertions, deletions and substitutions that turn each source into its target."""
+    if _is_large(sources, targets):
+        return np.concatenate([distances(*half) for half in _halves(sources, targets)])
     table_BST = _distance_table(sources, targets)
     least: IntArray = table_BST[np.arange(len(sources)), sources.lengths, targets.lengths].astype(np.int64)
     return least
@@ -123,6 +148,8 @@ def scripts(sources: Sequences, targets: Sequences) -> Scripts:
     Where several are shortest, the one that a trace back from the right finds when it prefers to keep, then to
     substitute, then to delete, then to insert: the choice behind the paper's printed example.
     """
+    if _is_large(sources, targets):
+        return Scripts.join([scripts(*half) for half in _halves(sources, targets)])
     table_BST = _distance_table(sources, targets)
     rows = np.arange(len(sources))
     i, j = sources.lengths.copy(), targets.lengths.copy()
@@ -150,6 +177,16 @@ def scripts(sources: Sequences, targets: Sequences) -> Scripts:
             break
     present = kinds > 0
     return Scripts.gather(present, places, places + (kinds > 1), tokens[:, :, None])
+
+
+def _is_large(sources: Sequences, targets: Sequences) -> bool:
+    """Whether a table of all prefixes would take much memory and there are rows to do apart."""
+    return len(sources) > 1 and len(sources) * sources.ids.shape[1] * targets.ids.shape[1] > MOST_CELLS
+
+
+def _halves(sources: Sequences, targets: Sequences) -> list[tuple[Sequences, Sequences]]:
+    middle = len(sources) // 2
+    return [(sources.take(half), targets.take(half)) for half in (slice(middle), slice(middle, None))]
 
 
 def _distance_table(sources: Sequences, targets: Sequences) -> IntArray:

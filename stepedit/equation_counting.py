@@ -45,8 +45,10 @@ def left_sides(numbers: int, length: int) -> int:
 def count_true(numbers: int, length: int) -> int | None:
     """The number of true equations with `length` integers out of 2 .. numbers+1; None where that is beyond counting."""
     n = length - 1  # integers on the left
+    if n == 1:
+        return numbers  # each integer equals itself
     exact = (n + 1) * (numbers + 1) ** (n + 1) < PRIMES[0] * PRIMES[1] and left_sides(numbers, length) < 1 << 63
-    if not exact or (n > 1 and 2 * numbers**2 > MOST_ENTRIES):
+    if not exact or 2 * numbers**2 > MOST_ENTRIES:
         return None
     try:
         return _count_true(numbers, n)
@@ -63,8 +65,6 @@ def _count_true(numbers: int, n: int) -> int:
     for _ in range(2, n):
         terms.append(_combine(terms[-1], factors, _times))
         sums.append(_sums(terms, sums))
-    if n == 1:
-        return numbers
     total = _meetings(terms[-1], factors, single.values, _times)
     for term, rest in zip(terms, reversed(sums), strict=True):
         total += _meetings(rest, _both_signs(term), single.values, _plus)

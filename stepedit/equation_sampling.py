@@ -15,7 +15,7 @@ Shapes: B left sides, n integers in each (one less than the equation's length).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import isqrt, prod, sqrt
 
@@ -36,7 +36,9 @@ BLOCK = 1 << 13  # numbers whose few buffers stay in the cache
 SMALL_SPACE = 1 << 21  # left sides that are all tried without further thought: a tenth of a second
 LARGE_SPACE = 1 << 27  # left sides that are all tried where most equations are wanted: some ten seconds
 PRIME = (1 << 31) - 1  # Mersenne: x mod PRIME is an addition and a shift
-LARGEST_NUMBERS = 1_000_000
+LARGEST_NUMBERS = 100_000
+PATIENCE = 1 << 25  # left sides to draw before judging whether there is any hope: some seconds
+HOPELESS = 1 << 38  # left sides to draw in all that are too many: a night
 
 
 def check_setting(numbers: int, length: int) -> None:
@@ -65,12 +67,22 @@ def sample(
         while wanted > 0:
             fresh.append(_true_ones(_draw(CHUNK, numbers, length, rng), numbers))
             wanted, drawn, hits = wanted - len(fresh[-1]), drawn + 2 * CHUNK, hits + len(fresh[-1])
+            _refuse_hopeless(size, numbers, length, drawn, hits)
             if hits and size > space * hits // drawn // 2 and _most_are_wanted(size, numbers, length, drawn, hits):
                 return _choose(size, numbers, length, rng)
             if progress:
-                progress(max(0, min(size - wanted, size)), size)
-        pool = _distinct(Sequences.join([pool, *fresh]))
-    return Sequences(pool.ids[:size], pool.lengths[:size])
+                progress(min(len(pool) + sum(map(len, fresh)), size), size)
+        pool = Sequences.join([pool, *fresh]).distinct()
+    return pool.take(slice(size))
+
+
+def _refuse_hopeless(size: int, numbers: int, length: int, drawn: int, hits: int) -> None:
+    """DataError where equations are so rare that drawing them would not end."""
+    if drawn >= PATIENCE and size * drawn > HOPELESS * hits:
+        raise DataError(
+            f"equations with numbers={numbers}, length={length} are too rare to be drawn: of {drawn:,} left sides "
+            f"{hits:,} were true; ask for fewer equations, fewer numbers or a smaller length"
+        )
 
 
 def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int) -> bool:
@@ -140,7 +152,7 @@ def _true_ones(codes: Codes, numbers: int) -> Sequences:
     codes, values, opposite = codes[:, passed].astype(np.int64), values[passed], residues[passed] > PRIME // 2
     codes = np.where((codes < 2 * numbers) & opposite, (codes + numbers) % (2 * numbers), codes)
     prime, known = PRIME, PRIME
-    while known <= bound:
+    while known <= bound and len(values):
         prime = _prime_below(prime)
         known *= prime
         passed = np.flatnonzero(_residues(codes, numbers, prime) == values)
@@ -170,22 +182,22 @@ def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
             _reduce(term, prime, spare)
             term += start
         total += term
-        _reduce(total, prime, spare)
         np.remainder(total, prime, out=values[begin : begin + BLOCK])
     return values
 
 
 def _reduce(numbers: IntArray, prime: int, spare: IntArray) -> None:
-    """Make numbers small again without changing their residues; a shift and an addition do where they can."""
+    """Make numbers small again without changing their residues; shifts and additions do where they can."""
     if prime != PRIME:
         numbers %= prime
         return
-    np.right_shift(numbers, 31, out=spare)
-    numbers &= PRIME
-    numbers += spare
+    for _ in range(2):  # from below 2**63 to below 2**33, to below 2**31 + 4
+        np.right_shift(numbers, 31, out=spare)
+        numbers &= PRIME
+        numbers += spare
 
 
-@cache
+@lru_cache(maxsize=64)
 def _tables(numbers: int, prime: int) -> tuple[IntArray, IntArray, IntArray]:
     """By code: what it multiplies the term with; all bits set where the term goes on, else none; what it opens with."""
     inverse = [0, 1]
@@ -206,22 +218,3 @@ def _prime_below(number: int) -> int:
     while any(candidate % divisor == 0 for divisor in range(2, isqrt(candidate) + 1)):
         candidate -= 1
     return candidate
-
-
-def _distinct(rows: Sequences) -> Sequences:
-    """Each equation once, in order of first appearance.
-
-    Rows are told apart by a 64-bit key. Two different rows with one key, should that ever happen, cost one of them its
-    place; two equal rows never both stay.
-    """
-    weights = np.random.default_rng(0).integers(0, 1 << 63, rows.ids.shape[1], dtype=np.uint64) * np.uint64(2) + 1
-    keys = rows.ids.view(np.uint64) @ weights
-    in_order = np.sort(keys)
-    repeated = np.flatnonzero(np.isin(keys, in_order[1:][in_order[1:] == in_order[:-1]]))
-    if not len(repeated):
-        return rows
-    _, first = np.unique(keys[repeated], return_index=True)
-    kept = np.ones(len(rows), np.bool_)
-    kept[repeated] = False
-    kept[repeated[first]] = True
-    return rows.take(kept)

@@ -31,7 +31,7 @@ class Step:
 
     action: tuple[int, ...]
     operation: str  # insert, delete, substitute, replace, swap, or skip
-    start: int
+    start: int | None  # None if nothing was done
     before: tuple[int, ...]
     after: tuple[int, ...]
     state: tuple[int, ...]  # the whole text after the step
@@ -84,6 +84,9 @@ def step(state: Sequence[int], action: Sequence[int], template: Template) -> tup
 
 def step_batch(ids_BT: Tensor, lengths_B: Tensor, actions_BF: Tensor, template: Template) -> StepResult:
     """`step` for whole arrays of states and actions."""
+    if actions_BF.shape[1] != len(template.fields):
+        nobody = torch.zeros_like(lengths_B, dtype=torch.bool)
+        return StepResult(ids_BT, lengths_B, nobody, ~nobody)
     done_B = (actions_BF == DONE).all(1)
     batch, valid_B = edits_of(actions_BF, ids_BT, lengths_B, template)
     ids, lengths = splice(ids_BT, lengths_B, batch)
@@ -158,6 +161,8 @@ def _operations(batch: EditBatch, template: Template) -> Tensor:
     if len(template.operations) == 1:
         return torch.full_like(batch.starts, template.operations[0])
     changed = torch.where(batch.widths > 0, int(Operation.SUBSTITUTE), int(Operation.DELETE))
+    changed = torch.where(batch.stops - batch.starts > 1, int(Operation.REPLACE), changed)
+    changed = torch.where(batch.widths == 2, int(Operation.SWAP), changed)
     return torch.where(batch.stops == batch.starts, int(Operation.INSERT), changed)
 
 
@@ -239,7 +244,7 @@ def describe(state: Sequence[int], action: Sequence[int], template: Template, co
     """What one action that is not DONE does to a state."""
     edit = template.edit(action, state)
     if edit is None:
-        return Step(tuple(action), "skip", 0, (), (), tuple(state), True, confidence)
-    name = template.operation_of(edit).name.lower()
+        return Step(tuple(action), "skip", None, (), (), tuple(state), True, confidence)
+    name = template.operation_named(action).name.lower()
     before, after = tuple(state[edit.start : edit.stop]), edits.apply(state, edit)
     return Step(tuple(action), name, edit.start, before, edit.tokens, after, False, confidence)

@@ -62,9 +62,9 @@ class Sequences:
         """The sequences as lists, without padding."""
         return [row[:length] for row, length in zip(self.ids.tolist(), self.lengths.tolist(), strict=True)]
 
-    def take(self, rows: npt.ArrayLike) -> Sequences:
-        """The rows at these indices, or those where a mask is true, no wider than they need."""
-        picked = np.asarray(rows)
+    def take(self, rows: npt.ArrayLike | slice) -> Sequences:
+        """The rows at these indices, in this slice or where this mask is true, no wider than they need."""
+        picked = rows if isinstance(rows, slice) else np.asarray(rows)
         lengths = self.lengths[picked]
         return Sequences(self.ids[picked, : int(lengths.max(initial=0))], lengths)
 
@@ -74,6 +74,21 @@ class Sequences:
         if missing <= 0:
             return self
         return Sequences(np.pad(self.ids, ((0, 0), (0, missing)), constant_values=PAD), self.lengths)
+
+    def distinct(self) -> Sequences:
+        """Each row once, in order of first appearance.
+
+        Rows are told apart by a 64-bit key. Two different rows with one key, should that ever happen, cost one of them
+        its place; two equal rows never both stay.
+        """
+        weights = np.random.default_rng(0).integers(0, 1 << 63, self.ids.shape[1], dtype=np.uint64) * np.uint64(2) + 1
+        keys = np.ascontiguousarray(self.ids).view(np.uint64) @ weights
+        in_order = np.sort(keys)
+        repeated = np.flatnonzero(np.isin(keys, in_order[1:][in_order[1:] == in_order[:-1]]))
+        kept = np.ones(len(self), np.bool_)
+        kept[repeated] = False
+        kept[repeated[np.unique(keys[repeated], return_index=True)[1]]] = True
+        return self.take(kept) if len(repeated) else self
 
     def mask(self) -> BoolArray:
         """(B, T), true where there is a token."""
@@ -96,6 +111,6 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.targets)
 
-    def take(self, rows: npt.ArrayLike) -> Pairs:
+    def take(self, rows: npt.ArrayLike | slice) -> Pairs:
         """The pairs at these rows."""
         return Pairs(self.sources.take(rows), self.targets.take(rows))

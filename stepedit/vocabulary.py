@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stepedit.errors import DataError
+from stepedit.errors import DataError, PairError
 from stepedit.sequences import Sequences
 
 PAD_TOKEN = "<pad>"
@@ -39,13 +39,13 @@ class Vocabulary:
         return " ".join(self.tokens[index] for index in ids)
 
     def encode(self, lines: Iterable[str]) -> Sequences:
-        """Lines of tokens separated by blanks, as padded ids; DataError says which line (from 1) is wrong."""
+        """Lines of tokens separated by blanks, as padded ids; PairError tells the first line that is wrong."""
         rows = []
-        for number, line in enumerate(lines, start=1):
+        for index, line in enumerate(lines):
             try:
                 rows.append(self.ids(line.split()))
             except DataError as error:
-                raise DataError(f"line {number}: {error}") from None
+                raise PairError(index, str(error)) from None
         return Sequences.from_rows(rows)
 
     def decode(self, sequences: Sequences) -> list[str]:

@@ -1,8 +1,13 @@
 """The command line, run as a user runs it: as a process of its own."""
 
 import json
+import os
+import pty
+import select
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,7 +100,10 @@ def test_a_bare_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
         (["inspect", "full"], "full: no data set here"),
         (["inspect", "bad.tsv"], "bad.tsv:2: 1 columns where 2 were expected"),
         (["inspect", "good.tsv", "--task", "aor"], "no integer in these texts"),
-        (["inspect", "sums.tsv", "--task", "aor"], "pair 1: the source is not the target without its operators"),
+        (["inspect", "sums.tsv", "--task", "aor"], "sums.tsv:1: the source is not the target without its operators"),
+        (["data", "aor", "--out", "."], "is the folder we are in"),
+        (["inspect", "named.tsv", "--source", "from"], "named.tsv:1: no column 'from'; the columns are: a, b"),
+        (["inspect", "damaged"], "dataset.json: unknown task 'aro'"),
         (["walk", "aor", "--source", "2 3"], "--source and --target belong together"),
         (["walk", "aor", "--source", "2 x", "--target", "2"], "unknown token 'x'"),
     ],
@@ -108,6 +116,10 @@ def test_what_a_user_can_cause_ends_in_one_line_and_exit_code_2(
     (tmp_path / "bad.tsv").write_text("a\tb\nc\n")
     (tmp_path / "good.tsv").write_text("a\tb\n")
     (tmp_path / "sums.tsv").write_text("2 3\t2 + 4 == 6\n")
+    (tmp_path / "named.tsv").write_text("a\tb\nc\td\n")
+    (tmp_path / "damaged").mkdir()
+    for name, content in (("train_x.txt", "2\n"), ("train_y.txt", "2\n"), ("dataset.json", '{"task": "aro"}')):
+        (tmp_path / "damaged" / name).write_text(content)
     answer = stepedit(*arguments, folder=tmp_path)
     assert answer.returncode == 2, answer.stdout + answer.stderr
     assert complaint in answer.stderr
@@ -128,8 +140,52 @@ def test_version() -> None:
     assert stepedit("--version").stdout == f"stepedit {__version__}\n"
 
 
+def test_names_that_look_like_markup_are_only_names(tmp_path: Path) -> None:
+    made = stepedit("data", "aor", "--size", 20, "--out", "d[/x]", folder=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "to d[/x] in" in made.stdout
+
+
+def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", "from stepedit.cli import main; main()", "tasks"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert shown.returncode == 0, shown.stderr
+
+
+def test_interrupted_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from stepedit.cli import main; main()", "data", "aor", "--numbers", "100"]
+    command += ["--length", "30", "--size", "100000", "--out", str(tmp_path / "d")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    assert complaint == "stepedit: stopped\n"
+    assert process.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_job_shows_its_progress_on_a_terminal(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from stepedit.cli import main; main()", "data", "aor", "--numbers", "100"]
+    command += ["--length", "9", "--size", "20000", "--out", str(tmp_path / "d")]
+    process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    shown = b""
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:
+            break
+    os.close(ours)
+    assert process.wait() == 0
+    assert b"drawing targets" in shown
+    assert b"20000" in shown
+
+
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     stepedit("data", "aor", "--size", 4000, "--out", tmp_path / "d")
     command = f"{sys.executable} -c 'from stepedit.cli import main; main()' inspect {tmp_path / 'd'} --pairs 2000"
     piped = subprocess.run(f"{command} | head -n 1", shell=True, capture_output=True, text=True, check=False)
     assert piped.stderr == ""
+    assert piped.stdout.count("\n") == 1

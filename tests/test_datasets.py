@@ -10,19 +10,20 @@ from pathlib import Path
 import pytest
 
 from stepedit import datasets
-from stepedit.datasets import Lines
+from stepedit.datasets import Card, Lines
 from stepedit.errors import DataError
+from stepedit.registry import TASKS
 
 SPLITS = {"train": Lines(["a b", "c"], ["a", "c d"]), "val": Lines(["e"], ["f"]), "test": Lines(["g"], ["h"])}
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    datasets.write(tmp_path / "set", SPLITS, {"task": "aor", "seed": 3})
+    datasets.write(tmp_path / "set", SPLITS, Card(task="aor", seed=3))
     read = datasets.read(tmp_path / "set")
     assert read.splits == SPLITS
     assert read.card is not None
-    assert read.card["task"] == "aor"
-    assert read.card["splits"] == {"train": 2, "val": 1, "test": 1}
+    assert read.card.task == "aor"
+    assert read.card.splits == {"train": 2, "val": 1, "test": 1}
     names = {path.name for path in (tmp_path / "set").iterdir()}
     assert names == {f"{split}_{side}.txt" for split in SPLITS for side in "xy"} | {"dataset.json"}
 
@@ -48,6 +49,19 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     assert datasets.read(tmp_path / "p.csv", "wrong", "right").splits["all"].targets == ["a"]
 
 
+def test_columns_that_are_named_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("wrong,right\na b,a\n")
+    with pytest.raises(DataError, match=r"p.csv:1: no column 'src'; the columns are: wrong, right"):
+        datasets.read(tmp_path / "p.csv", "src", "right")
+
+
+def test_a_pair_that_is_none_of_the_task_is_named_with_its_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text('source,target\n2 3 5,2 + 3 == 5\n"2 3\n5",2 + 3 == 5\n2 x 5,2 + 3 == 5\n')
+    lines = datasets.read(tmp_path / "p.csv").splits["all"]
+    with pytest.raises(DataError, match=r"p.csv:5: unknown token 'x'"):
+        lines.encode(TASKS["aor"]())
+
+
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
@@ -62,6 +76,8 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
         ("p.jsonl", b"[1, 2]\n", "p.jsonl:1: a JSON object was expected"),
         ("p.jsonl", b'{"x": "a", "target": "b"}\n', "p.jsonl:1: no column 'source'; the columns are: x, target"),
         ("p.jsonl", b'{"source": 3, "target": "b"}\n', "p.jsonl:1: 'source' and 'target' must be strings"),
+        ("p.jsonl", b'{"source": "\\ud800", "target": "b"}\n', "p.jsonl:1: half of a surrogate pair"),
+        ("p.tsv", b"source\ttarget\n", "p.tsv: there is no pair in it"),
         ("p.xlsx", b"x", "p.xlsx: unknown form '.xlsx'; pairs are read from .csv, .jsonl, .tsv"),
     ],
 )
@@ -84,10 +100,10 @@ def test_bad_files_of_pairs_are_named_with_their_line(
         ),
         ({"train_x.txt": "a\n"}, "train_y.txt: no such file"),
         ({"train_x.txt": "a\n", "train_y.txt": ""}, "train_y.txt: the file is empty"),
-        ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": "{"}, "dataset.json:1: not valid JSON"),
+        ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": "{"}, "dataset.json: Invalid JSON"),
         (
             {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 9}'},
-            "not a data set card of format 1",
+            "dataset.json: format: ",
         ),
         (
             {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 1, "splits": {"train": 7}}'},
@@ -108,17 +124,17 @@ def test_a_missing_path_is_named(tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten_unless_asked(tmp_path: Path) -> None:
-    datasets.write(tmp_path / "set", SPLITS, {"seed": 1})
+    datasets.write(tmp_path / "set", SPLITS, Card(seed=1))
     with pytest.raises(DataError, match="exists already"):
-        datasets.write(tmp_path / "set", SPLITS, {"seed": 2})
-    datasets.write(tmp_path / "set", SPLITS, {"seed": 3}, replace=True)
+        datasets.write(tmp_path / "set", SPLITS, Card(seed=2))
+    datasets.write(tmp_path / "set", SPLITS, Card(seed=3), replace=True)
     assert json.loads((tmp_path / "set" / "dataset.json").read_text())["seed"] == 3
 
 
 def test_a_folder_that_is_no_data_set_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(DataError, match="left alone"):
-        datasets.write(tmp_path, SPLITS, {}, replace=True)
+        datasets.write(tmp_path, SPLITS, Card(), replace=True)
     assert (tmp_path / "thesis.txt").exists()
 
 
@@ -131,12 +147,16 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", fail_at_the_fourth)
     with pytest.raises(OSError, match="No space left"):
-        datasets.write(tmp_path / "set", SPLITS, {})
+        datasets.write(tmp_path / "set", SPLITS, Card())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_killed_half_way_no_data_set_appears(tmp_path: Path) -> None:
-    """Really killed, with SIGKILL, after some files are written; the next run clears what was left and succeeds."""
+@pytest.mark.parametrize("exists", [False, True])
+def test_killed_half_way_there_is_no_half_data_set(tmp_path: Path, exists: bool) -> None:
+    """Really killed, with SIGKILL, after some files are written; what was there before stays whole. The next run clears
+    what was left and succeeds."""
+    if exists:
+        datasets.write(tmp_path / "set", SPLITS, Card(seed=1))
     program = """
 import os, sys, time
 from pathlib import Path
@@ -152,7 +172,7 @@ def stop_at_the_fourth(descriptor):
 
 os.fsync = stop_at_the_fourth
 lines = datasets.Lines(["a"], ["b"])
-datasets.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines}, {})
+datasets.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines}, datasets.Card(), replace=True)
 """
     command = [sys.executable, "-c", program, str(tmp_path / "set")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -160,12 +180,22 @@ datasets.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines},
         assert process.stdout.readline() == "half\n"
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert not (tmp_path / "set").exists()
-    leftovers = [path.name for path in tmp_path.iterdir()]
+    assert (tmp_path / "set").exists() == exists
+    assert not exists or datasets.read(tmp_path / "set").splits == SPLITS
+    leftovers = [path.name for path in tmp_path.iterdir() if path.name != "set"]
     assert len(leftovers) == 1
     assert leftovers[0].startswith(".set.partial-")
-    datasets.write(tmp_path / "set", SPLITS, {})
+    datasets.write(tmp_path / "set", SPLITS, Card(seed=2), replace=True)
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    assert datasets.read(tmp_path / "set").card == Card(seed=2, splits={"train": 2, "val": 1, "test": 1})
+
+
+def test_a_leftover_of_our_own_number_is_no_obstacle(tmp_path: Path) -> None:
+    """Process numbers come back, above all in containers."""
+    (tmp_path / f".set.partial-{os.getpid()}-abc").mkdir()
+    (tmp_path / f".set.partial-{os.getppid()}-abc").mkdir()  # somebody else is at work
+    datasets.write(tmp_path / "set", SPLITS, Card())
+    assert {path.name for path in tmp_path.iterdir()} == {"set", f".set.partial-{os.getppid()}-abc"}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +214,7 @@ def test_a_size_too_small_to_split_is_refused() -> None:
 
 def test_the_task_is_the_cards_or_the_one_named(tmp_path: Path) -> None:
     lines = Lines(["3 4 7"], ["3 + 4 == 7"])
-    datasets.write(tmp_path / "set", {"train": lines}, {"task": "aor", "options": {"numbers": 20, "length": 3}})
+    datasets.write(tmp_path / "set", {"train": lines}, Card(task="aor", options={"numbers": 20, "length": 3}))
     task = datasets.task_of(datasets.read(tmp_path / "set"))
     assert task is not None
     assert len(task.vocabulary) == len(datasets.task_of(datasets.read(tmp_path / "set"), "aor").vocabulary)  # type: ignore[union-attr]

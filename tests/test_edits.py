@@ -86,6 +86,15 @@ def test_a_script_runs_from_left_to_right(rng: np.random.Generator) -> None:
             assert after.start >= before.start + len(before.tokens)
 
 
+def test_many_long_pairs_are_done_in_parts(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources, targets = (Sequences.from_rows([rng.integers(1, 5, n).tolist() for n in range(1, 40)]) for _ in range(2))
+    whole, far = scripts(sources, targets), distances(sources, targets)
+    monkeypatch.setattr("stepedit.edits.MOST_CELLS", 5_000)
+    parts = scripts(sources, targets)
+    assert [parts.row(index) for index in range(39)] == [whole.row(index) for index in range(39)]
+    assert distances(sources, targets).tolist() == far.tolist()
+
+
 def test_behind_every_script_stands_an_edit_of_nothing() -> None:
     found = scripts(Sequences.from_rows([[1, 2], [1]]), Sequences.from_rows([[1, 3], [1]]))
     assert found.starts.shape[1] == found.counts.max() + 1

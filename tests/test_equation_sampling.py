@@ -1,11 +1,12 @@
 """Drawn equations are true, distinct, uniform, and as many as were asked for or none."""
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from stepedit import equations
+from stepedit import equation_sampling, equations
 from stepedit.equation_counting import count_true
 from stepedit.equation_sampling import sample
 from stepedit.errors import DataError
@@ -44,6 +45,14 @@ def test_a_size_that_cannot_be_met_is_refused_with_the_count(
 ) -> None:
     with pytest.raises(DataError, match=count):
         sample(size, numbers, length, rng)
+
+
+def test_equations_too_rare_to_be_drawn_are_refused_and_not_sought_for_ever(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equation_sampling, "PATIENCE", 1 << 20)
+    with pytest.raises(DataError, match="too rare to be drawn"):
+        sample(5, 1_000, 60, rng)
 
 
 @pytest.mark.parametrize(("size", "numbers", "length"), [(0, 10, 5), (5, 0, 5), (5, 10, 1), (-3, 10, 5)])
@@ -85,8 +94,6 @@ def test_the_same_seed_gives_the_same_equations_and_another_seed_others() -> Non
 
 def test_every_equation_is_as_likely_as_any_other_when_drawn() -> None:
     """Chi-square over the equations of a setting that is drawn, not listed: each should come up as often."""
-    from stepedit import equation_sampling
-
     every = sorted(all_equations(4, 4))
     rng = np.random.default_rng(5)
     seen: Counter[str] = Counter()
@@ -100,8 +107,45 @@ def test_every_equation_is_as_likely_as_any_other_when_drawn() -> None:
     assert chi_square < freedom + 5 * np.sqrt(2 * freedom)
 
 
+@pytest.mark.parametrize(("numbers", "length"), [(10, 9), (300, 9), (10, 30), (100_000, 6)])
+@pytest.mark.parametrize("prime", [equation_sampling.PRIME, equation_sampling._prime_below(equation_sampling.PRIME)])
+def test_residues_are_exact_also_for_long_runs_of_divisions(numbers: int, length: int, prime: int) -> None:
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 4 * numbers, (length - 1, 4_000))
+    codes[1:, ::2] = rng.integers(3 * numbers, 4 * numbers, (length - 2, 2_000))  # nothing but divisions
+    codes[0] %= numbers
+    found = equation_sampling._residues(codes, numbers, prime)
+    for column in range(0, codes.shape[1], 7):
+        total, term = 0, 0
+        for code in codes[:, column].tolist():
+            operator, integer = divmod(code, numbers)
+            if operator < 2:
+                total, term = total + term, (integer + 2) * (-1) ** operator
+            else:
+                term *= integer + 2 if operator == 2 else pow(integer + 2, -1, prime)
+        assert found[column] == (total + term) % prime
+
+
+def test_an_equation_of_many_divisions_is_found() -> None:
+    """7 / 5 / 9 / 7 / 9 * 9 * 10 * 9 == 2"""
+    parts = [(0, 7), (3, 5), (3, 9), (3, 7), (3, 9), (2, 9), (2, 10), (2, 9)]
+    codes = np.array([[operator * 10 + integer - 2] for operator, integer in parts])
+    assert VOCABULARY.decode(equation_sampling._true_ones(codes, 10)) == ["7 / 5 / 9 / 7 / 9 * 9 * 10 * 9 == 2"]
+
+
+def test_memory_stays_bounded_for_large_settings(rng: np.random.Generator) -> None:
+    tracemalloc.start()
+    try:
+        sample(2_000, 300, 9, rng)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
+
+
 def test_progress_reaches_the_size(rng: np.random.Generator) -> None:
     calls: list[tuple[int, int]] = []
     sample(20_000, 100, 5, rng, progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (20_000, 20_000)
     assert all(0 <= done <= total == 20_000 for done, total in calls)
+    assert calls == sorted(calls)

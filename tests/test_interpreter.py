@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stepedit import actions
 from stepedit.actions import DONE, NOTHING, Operation, Template
 from stepedit.edits import Edit
-from stepedit.interpreter import EditBatch, Programmer, run, splice, step, step_batch, tensors
+from stepedit.interpreter import EditBatch, Programmer, actions_for, run, splice, step, step_batch, tensors
 from stepedit.sequences import PAD, Sequences
 
 TOKENS = frozenset({1, 2, 3})  # ids 4 and 5 occur in texts, but no action may bring them
@@ -199,12 +199,48 @@ def test_a_trace_records_each_step() -> None:
     outcome = run(Sequences.from_rows([[4, 5]]), saying(*said), TEMPLATES["operate"], limit=9, trace=True)[0]
     assert [(s.operation, s.start, s.before, s.after, s.state, s.skipped) for s in outcome.trace] == [
         ("insert", 1, (), (1,), (4, 1, 5), False),
-        ("skip", 0, (), (), (4, 1, 5), True),
+        ("skip", None, (), (), (4, 1, 5), True),
         ("substitute", 0, (4,), (2,), (2, 1, 5), False),
     ]
     assert [s.action for s in outcome.trace] == said[:-1]
     assert outcome.steps == 3
     assert outcome.finished
+
+
+def test_a_trace_names_the_operation_that_was_said() -> None:
+    said = [
+        (SWAP, POSITION(0), POSITION(0), TOKEN(1)),
+        (REPLACE, POSITION(0), POSITION(1), TOKEN(2)),
+        (SUBSTITUTE, POSITION(0), POSITION(0), TOKEN(3)),
+        (DONE,) * 4,
+    ]
+    outcome = run(Sequences.from_rows([[4, 5]]), saying(*said), TEMPLATES["all"], limit=9, trace=True)[0]
+    assert [(step.operation, step.state) for step in outcome.trace] == [
+        ("swap", (5, 4)),
+        ("replace", (2,)),
+        ("substitute", (3,)),
+    ]
+
+
+def test_an_action_of_the_wrong_length_is_skipped_in_a_batch_too() -> None:
+    ids, lengths = tensors(Sequences.from_rows([[4, 5], [4]]))
+    result = step_batch(ids, lengths, torch.tensor([[DONE], [POSITION(0)]]), TEMPLATES["insert"])
+    assert result.skipped.all()
+    assert torch.equal(result.ids, ids)
+
+
+@pytest.mark.parametrize(
+    "edit", [Edit(1, 1, (3,)), Edit(1, 2, ()), Edit(0, 1, (2,)), Edit(0, 3, (1,)), Edit(1, 3, (4, 5))]
+)
+def test_an_edit_said_as_an_action_is_read_as_the_same_edit(edit: Edit[int]) -> None:
+    template, state = TEMPLATES["all"], (4, 5, 4)
+    brings = torch.tensor([[*edit.tokens, 0, 0][:2]])
+    batch = EditBatch(
+        *(torch.tensor([value]) for value in (edit.start, edit.stop)), brings, torch.tensor([len(edit.tokens)])
+    )
+    (action,) = actions_for(batch, torch.tensor([False]), template).tolist()
+    assert template.operation_named(action) == template.operation_of(edit)
+    assert template.edit(action, state) == edit
 
 
 def test_nothing_to_edit_is_no_trouble() -> None:

@@ -38,6 +38,12 @@ def test_equality_is_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Non
     assert first.equals(second).tolist() == [a == b for a, b in pairs]
 
 
+@given(st.lists(st.lists(st.integers(1, 2), max_size=3), max_size=20))
+def test_distinct_rows_are_the_first_of_each(lists: list[list[int]]) -> None:
+    expected = [list(row) for row in dict.fromkeys(map(tuple, lists))]
+    assert Sequences.from_rows(lists).distinct().rows() == expected
+
+
 def test_taking_rows_drops_columns_nobody_needs() -> None:
     assert Sequences.from_rows([[1, 2, 3], [4]]).take([1]).ids.shape == (1, 1)
 
@@ -48,7 +54,7 @@ def test_text_and_ids_are_inverse() -> None:
     assert vocabulary.decode(vocabulary.encode(lines)) == lines
 
 
-@pytest.mark.parametrize(("lines", "complaint"), [(["a", "a c"], "line 2: unknown token 'c'"), (["<pad>"], "padding")])
+@pytest.mark.parametrize(("lines", "complaint"), [(["a", "a c"], "pair 2: unknown token 'c'"), (["<pad>"], "padding")])
 def test_a_token_that_cannot_be_is_named_with_its_line(lines: list[str], complaint: str) -> None:
     with pytest.raises(DataError, match=complaint):
         Vocabulary(["<pad>", "a", "b"]).encode(lines)

@@ -54,6 +54,7 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(tree):
         if id(node) in for_types:
             continue
+        assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"{path.name}: say where from, in full"
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -88,6 +89,12 @@ def test_a_wrong_name_teaches_the_right_ones(wrong: str, guess: str | None) -> N
         TASKS[wrong]
     assert str(caught.value).endswith("; available: aec, aes, aor, sort")
     assert guess is None or f"(did you mean {guess!r}?)" in str(caught.value)
+
+
+def test_a_registry_is_a_mapping_to_its_users() -> None:
+    assert TASKS.get("aro") is None
+    assert "aor" in TASKS
+    assert len(TASKS) == len(list(TASKS))
 
 
 def test_help_does_not_wait_for_torch() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TaskName = Annotated[str, typer.Argument(help=f"The task: {', '.join(TASKS)}.", show_default=False)]
 Numbers = Annotated[
-    int | None, typer.Option(help="N, how many integers there are (2 .. N+1).", show_default="the task's own")
+    int | None, typer.Option(help="N, how many different integers there are.", show_default="the task's own")
 ]
 Length = Annotated[int | None, typer.Option(help="L, how many integers a text has.", show_default="the task's own")]
 Options = Annotated[

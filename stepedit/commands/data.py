@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from stepedit.commands.common import Length, Numbers, Options, Seed, TaskName, console, make_task, progress_bar
 
@@ -41,8 +42,9 @@ def data(
         pairs = setting.generate(size, np.random.default_rng(seed), progress)
     sources, targets = setting.vocabulary.decode(pairs.sources), setting.vocabulary.decode(pairs.targets)
     splits = {name: datasets.Lines(sources[part], targets[part]) for name, part in parts.items()}
-    card = {"task": task, "options": asdict(setting), "size": size, "seed": seed}  # type: ignore[call-overload]
-    datasets.write(out, splits, card, replace=force)
+    options = asdict(setting)  # type: ignore[call-overload]
+    datasets.write(out, splits, datasets.Card(task=task, options=options, size=size, seed=seed), replace=force)
     sizes = ", ".join(f"{name} {len(lines):,}" for name, lines in splits.items())
-    console().print(f"wrote {size:,} pairs ({sizes}) to {out} in {time.perf_counter() - started:.1f} s")
-    console().print(f"  source  {sources[0]}\n  target  {targets[0]}", markup=False)
+    taken = time.perf_counter() - started
+    console().print(Text(f"wrote {size:,} pairs ({sizes}) to {out} in {taken:.1f} s"))
+    console().print(Text(f"  source  {sources[0]}\n  target  {targets[0]}"))

@@ -28,8 +28,8 @@ def inspect(
         str | None, typer.Option(help="Read the edits as this task's.", show_default="what dataset.json says")
     ] = None,
     pairs: Annotated[int, typer.Option(min=0, help="How many pairs to show.")] = 3,
-    source: Annotated[str, typer.Option(help="The source's column, in a file of pairs.")] = "source",
-    target: Annotated[str, typer.Option(help="The target's column, in a file of pairs.")] = "target",
+    source: Annotated[str | None, typer.Option(help="Column of the source.", show_default="source")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of the target.", show_default="target")] = None,
 ) -> None:
     """Show a data set: sizes, lengths, vocabulary, edits per pair, and a few pairs with their edits drawn in.
 
@@ -40,8 +40,7 @@ def inspect(
     dataset = datasets.read(path, source, target)
     with located(str(path)):
         setting = datasets.task_of(dataset, task)
-    with located(str(path)):
-        counts = {name: _edit_counts(lines, setting, name) for name, lines in dataset.splits.items()}
+    counts = {name: _edit_counts(lines, setting) for name, lines in dataset.splits.items()}
     out = console()
     edits = f"the edits of task {setting.name}" if setting else "the fewest insertions, deletions and substitutions"
     out.print(Text(f"{path}, with {edits}\n"))
@@ -55,13 +54,13 @@ def inspect(
         out.print(_drawn(source_line, target_line, setting))
 
 
-def _edit_counts(lines: Lines, setting: Task | None, name: str) -> list[int]:
+def _edit_counts(lines: Lines, setting: Task | None) -> list[int]:
     if setting is None:
         from rapidfuzz.distance import Levenshtein
 
         return [Levenshtein.distance(x.split(), y.split()) for x, y in zip(lines.sources, lines.targets, strict=True)]
-    with located(name):
-        pairs = setting.encode(lines.sources, lines.targets)
+    pairs = lines.encode(setting)
+    with lines.located():
         return setting.edits(pairs.sources, pairs.targets).counts.tolist()
 
 
@@ -107,8 +106,9 @@ def _vocabulary(splits: dict[str, Lines]) -> Text:
 
 def _drawn(source: str, target: str, setting: Task | None) -> Text:
     """A pair, and its edits drawn into it."""
-    edits = script(source.split(), target.split())
-    if setting is not None:
+    if setting is None:
+        edits = script(source.split(), target.split())
+    else:
         pairs = setting.encode([source], [target])
         edits = named(setting.edits(pairs.sources, pairs.targets).row(0), setting.vocabulary.tokens.__getitem__)
     lines = script_diff(source.split(), edits) if edits else [Text("none", QUIET)]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from stepedit.commands.common import Length, Numbers, Options, Seed, TaskName, console, make_task
 from stepedit.errors import UserError
+from stepedit.registry import TASKS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from stepedit.sequences import Pairs
+    from stepedit.tasks.task import Task
 
 LIMIT = 10_000
-TRIES = 16  # examples drawn to find one that needs an edit
+TRIES = 16
 
 
 def walk(
@@ -34,19 +41,13 @@ def walk(
     from stepedit.batches import expert
     from stepedit.display import aligned, step_diff
     from stepedit.interpreter import run
-    from stepedit.registry import TASKS
     from stepedit.sequences import Sequences
 
-    if (source is None) != (target is None):
-        raise UserError("--source and --target belong together")
+    setting = _setting(task, source, target, numbers, length, option)
     if source is not None and target is not None:
-        setting = TASKS[task].fitted([source], [target])
         pairs = setting.encode([source], [target])
     else:
-        setting = make_task(task, numbers, length, option)
-        pairs = setting.generate(TRIES, np.random.default_rng(seed))
-        needs_edit = setting.edits(pairs.sources, pairs.targets).counts > 0
-        pairs = pairs.take([int(needs_edit.argmax())])
+        pairs = _example(setting, np.random.default_rng(seed))
     words = setting.vocabulary
     programmer = expert(setting.edits(pairs.sources, pairs.targets), setting.template)
     outcome = run(pairs.sources, programmer, setting.template, limit=LIMIT, trace=True)[0]
@@ -62,3 +63,28 @@ def walk(
     out.print(
         Text(f"\nresult: {words.text(outcome.tokens)}   ({'right' if right else 'wrong'}, told by the source alone)")
     )
+
+
+def _setting(
+    task: str,
+    source: str | None,
+    target: str | None,
+    numbers: int | None,
+    length: int | None,
+    option: list[str] | None,
+) -> Task:
+    """The task as the options describe it, or as a text of one's own needs it."""
+    if (source is None) != (target is None):
+        raise UserError("--source and --target belong together")
+    if source is None or target is None or numbers or length or option:
+        return make_task(task, numbers, length, option)
+    return TASKS[task].fitted([source], [target])
+
+
+def _example(setting: Task, rng: np.random.Generator) -> Pairs:
+    """A pair drawn at random; one that needs an edit, if that can be had in a few tries."""
+    for _ in range(TRIES):
+        pairs = setting.generate(1, rng)
+        if setting.edits(pairs.sources, pairs.targets).counts[0]:
+            break
+    return pairs

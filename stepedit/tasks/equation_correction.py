@@ -34,6 +34,7 @@ from stepedit.equations import EQUALS, OPERATORS, SMALLEST, ZERO
 from stepedit.metrics import holds
 from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.tasks.arithmetic import ArithmeticTask
+from stepedit.tasks.task import require_sayable
 
 DELETED, SUBSTITUTED, INSERTED = range(3)
 
@@ -81,7 +82,7 @@ class EquationCorrection(ArithmeticTask):
 
     def edits(self, sources: Sequences, targets: Sequences) -> edits.Scripts:
         """A minimal script, left to right."""
-        return edits.scripts(sources, targets)
+        return require_sayable(edits.scripts(sources, targets), self.template)
 
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
         """A true equation with the source's right-hand side, no more edits away than there can be errors."""
@@ -94,7 +95,7 @@ class EquationCorrection(ArithmeticTask):
 
     def _places(self, targets: Sequences, rng: np.random.Generator) -> BoolArray:
         """(B, T) where the errors are: their number uniform, their places distinct and left of the last integer."""
-        number = rng.integers(0, self.errors + 1, len(targets))
+        number = rng.integers(0, np.minimum(self.errors, targets.lengths - 1) + 1)
         allowed = np.arange(targets.ids.shape[1]) < targets.lengths[:, None] - 1
         order = np.where(allowed, rng.random(targets.ids.shape), 2.0).argsort(1).argsort(1)
         return allowed & (order < number[:, None])

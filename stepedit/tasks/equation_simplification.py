@@ -31,7 +31,7 @@ from stepedit.edits import Scripts
 from stepedit.equations import CLOSE, MINUS, OPEN, OVER, PLUS, SMALLEST, TIMES, ZERO
 from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
 from stepedit.tasks.arithmetic import ArithmeticTask, Numbers
-from stepedit.tasks.task import require
+from stepedit.tasks.task import require, require_sayable
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,19 @@ class EquationSimplification(ArithmeticTask):
         """Each bracket by the target's integer, left to right: all to its left is as short as in the target by then."""
         found = equations.find_brackets(sources)
         kept = sources.mask() & ~found.inner
-        collapsed = Sequences.keep(np.where(kept, np.where(found.opens, OPEN, sources.ids), PAD))
+        collapsed = Sequences.keep(np.where(kept, sources.ids, PAD))
         fits = found.well_formed & (collapsed.lengths == targets.lengths)
         require(fits, "the source's brackets do not line up with the target")
+        width = max(collapsed.ids.shape[1], targets.ids.shape[1])
+        collapsed, targets = collapsed.widened(width), targets.widened(width)
         bracket = collapsed.ids == OPEN
-        same = np.where(bracket, equations.is_integer(targets.ids), collapsed.ids == targets.ids)
-        require(np.all(same, axis=1), "source and target differ outside the brackets")
-        places = np.broadcast_to(np.arange(targets.ids.shape[1]), targets.ids.shape)
-        widths = np.zeros_like(targets.ids)
-        widths[bracket] = 5 + found.signed[found.opens]
-        return Scripts.gather(bracket, places, places + widths, targets.ids[:, :, None])
+        expected = collapsed.ids.copy()
+        expected[bracket] = ZERO + found.values[found.opens]
+        require((expected == targets.ids).all(1), "the target is not the source with its brackets worked out")
+        places = np.broadcast_to(np.arange(width), expected.shape)
+        spans = np.zeros_like(expected)
+        spans[bracket] = 5 + found.signed[found.opens]
+        return require_sayable(Scripts.gather(bracket, places, places + spans, expected[:, :, None]), self.template)
 
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
         """The source with every bracket worked out."""

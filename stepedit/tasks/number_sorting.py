@@ -111,16 +111,27 @@ class NumberSorting(ArithmeticTask):
         return every[rng.choice(len(every), size, replace=False)]
 
     def _drawn(self, size: int, rng: np.random.Generator, progress: Progress | None) -> IntArray:
-        """Choices of L places among N+L-1 at random until enough of them are distinct."""
-        found = np.empty((0, self.length), np.int64)
+        """Choices of L places among N+L-1 at random, each as likely as any other, until enough are distinct."""
+        found = Sequences.from_rows([])
         while len(found) < size:
-            scores = rng.random((min(size, 1 << 16), self.numbers + self.length - 1))
-            places = np.sort(np.argpartition(scores, self.length - 1, axis=1)[:, : self.length], 1)
-            together = np.concatenate([found, places])
-            found = together[np.sort(np.unique(together, axis=0, return_index=True)[1])]
-            if progress:
-                progress(min(len(found), size), size)
-        return found[:size]
+            wanted = max(size - len(found), size // 16)
+            fresh = [self._choices(rng)]
+            while sum(map(len, fresh)) < wanted:
+                fresh.append(self._choices(rng))
+                if progress:
+                    progress(min(len(found) + sum(map(len, fresh)), size), size)
+            rows = np.concatenate(fresh) + 1  # not 0, which is padding
+            found = Sequences.join([found, Sequences(rows, np.full(len(rows), self.length))]).distinct()
+        return found.ids[:size] - 1
+
+    def _choices(self, rng: np.random.Generator) -> IntArray:
+        """(n, L) places, sorted and distinct: of places drawn one by one, the rows without a repetition."""
+        places = self.numbers + self.length - 1
+        if places < 4 * self.length**2:  # repetitions are frequent: the L smallest of as many random scores as places
+            scores = rng.random((1 << 12, places))
+            return np.sort(np.argpartition(scores, self.length - 1, axis=1)[:, : self.length], axis=1)
+        drawn = np.sort(rng.integers(0, places, (1 << 14, self.length)), axis=1)
+        return drawn[(np.diff(drawn, axis=1) > 0).all(1)]
 
 
 def _in_order(texts: Sequences) -> Sequences:

@@ -32,7 +32,7 @@ from stepedit.actions import Operation, Template
 from stepedit.edits import Scripts
 from stepedit.sequences import BoolArray, Sequences
 from stepedit.tasks.arithmetic import ArithmeticTask
-from stepedit.tasks.task import require
+from stepedit.tasks.task import require, require_sayable
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class OperatorRestoration(ArithmeticTask):
         require(equations.integers_of(targets).equals(sources), "the source is not the target without its operators")
         inserted = targets.mask() & ~equations.is_integer(targets.ids)
         places = np.broadcast_to(np.arange(targets.ids.shape[1]), targets.ids.shape)
-        return Scripts.gather(inserted, places, places, targets.ids[:, :, None])
+        return require_sayable(Scripts.gather(inserted, places, places, targets.ids[:, :, None]), self.template)
 
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
         """A true equation over the source's integers, in their order."""

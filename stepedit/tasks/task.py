@@ -13,9 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from stepedit.actions import Template
 from stepedit.edits import Scripts
-from stepedit.errors import DataError, UserError, located
+from stepedit.errors import PairError, UserError
 from stepedit.registry import did_you_mean
-from stepedit.sequences import BoolArray, Pairs, Sequences
+from stepedit.sequences import PAD, BoolArray, Pairs, Sequences
 from stepedit.vocabulary import Vocabulary
 
 Progress = Callable[[int, int], None]  # so many of so many
@@ -80,18 +80,15 @@ class Task(ABC):
 
     @abstractmethod
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
-        """The expert's edits, left to right; DataError names the first pair (from 1) that is none of this task."""
+        """The expert's edits, left to right; PairError tells the first pair that is none of this task."""
 
     @abstractmethod
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
         """(B,) whether a prediction is right as far as the source alone can tell."""
 
     def encode(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
-        """Lines of text as pairs of ids; DataError names the side and line of a token that is none of this task."""
-        with located("source"):
-            encoded = self.vocabulary.encode(sources)
-        with located("target"):
-            return Pairs(encoded, self.vocabulary.encode(targets))
+        """Lines of text as pairs of ids; PairError tells the first one with a token that is none of this task."""
+        return Pairs(self.vocabulary.encode(sources), self.vocabulary.encode(targets))
 
     def generate(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Pairs:
         """`size` pairs with distinct targets."""
@@ -100,6 +97,13 @@ class Task(ABC):
 
 
 def require(fits: BoolArray, reason: str) -> None:
-    """DataError for the first pair that does not fit."""
+    """PairError for the first pair that does not fit."""
     if not fits.all():
-        raise DataError(f"pair {int(np.argmin(fits)) + 1}: {reason}")
+        raise PairError(int(np.argmin(fits)), reason)
+
+
+def require_sayable(scripts: Scripts, template: Template) -> Scripts:
+    """The same scripts; PairError if one brings in a token that no action of the template can."""
+    sayable = np.isin(scripts.tokens, [PAD, *template.tokens])
+    require(np.all(sayable, axis=(1, 2)), "an edit brings in a token that no action of this task can name")
+    return scripts

@@ -1,17 +1,22 @@
 """What every task owes, tested on every task there is."""
 
+import re
+
 import numpy as np
 import pytest
+from rapidfuzz.distance import Levenshtein
 
 from stepedit.batches import expert, sample_states, states_after
 from stepedit.edits import trajectory
-from stepedit.errors import DataError, UserError
+from stepedit.errors import DataError, PairError, UserError
 from stepedit.interpreter import run
 from stepedit.metrics import METRICS
 from stepedit.registry import TASKS
 from stepedit.sequences import Pairs, Sequences
 from stepedit.tasks.task import Task
+from tests.arithmetic import is_true, value
 
+BRACKET = re.compile(r"\( (- )?(\d+) ([-+*/]) (\d+) \)")
 SETTINGS: list[Task] = [
     *(TASKS[name]() for name in TASKS),
     TASKS["aor"].from_options({"numbers": 3, "length": 7}),
@@ -71,7 +76,10 @@ def test_redrawn_sources_differ_and_lead_to_the_same_targets(
     scripts = task.edits(again, pairs.targets)
     for index, (source, target) in enumerate(zip(again.rows(), pairs.targets.rows(), strict=True)):
         assert trajectory(source, scripts.row(index))[-1] == tuple(target)
-    assert again.equals(pairs.sources).all() != task.redraws
+    same = again.equals(pairs.sources).mean()
+    assert (
+        same < 0.6 if task.redraws else same == 1
+    )  # AEC draws no error at all for a quarter, AES no bracket for a sixth
 
 
 @every_task
@@ -79,28 +87,80 @@ def test_check_accepts_every_target(task: Task, pairs: Pairs) -> None:
     assert task.check(pairs.sources, pairs.targets).all()
 
 
-@every_task
-def test_check_rejects_broken_targets(task: Task, pairs: Pairs) -> None:
-    """Without the last token, with it twice, with another in its place, reversed, empty."""
-    rows = pairs.targets.rows()
-    largest = len(task.vocabulary) - 1
-    broken = {
-        "shorter": [row[:-1] for row in rows],
-        "longer": [[*row, row[-1]] for row in rows],
-        "other end": [[*row[:-1], largest if row[-1] != largest else largest - 1] for row in rows],
-        "empty": [[] for _ in rows],
-    }
-    for name, predictions in broken.items():
-        assert not task.check(pairs.sources, Sequences.from_rows(predictions)).any(), name
+def is_right(task: Task, source: str, prediction: str) -> bool:
+    """What `check` should say, worked out another way for each task."""
+    tokens, given = prediction.split(), source.split()
+    match task.name:
+        case "aor":
+            return is_true(prediction) and [token for token in tokens if token.isdecimal()] == given
+        case "aes":
+            return prediction == BRACKET.sub(lambda match: str(value(match[0][2:-2].split())), source)
+        case "aec":
+            near = Levenshtein.distance(given, tokens) <= task.errors  # type: ignore[attr-defined]
+            return is_true(prediction) and tokens[-1] == given[-1] and near
+        case "sort":
+            return [int(token) for token in tokens if token.isdecimal()] == sorted(map(int, given)) and len(
+                tokens
+            ) == len(given)
+    raise AssertionError(f"tell how to judge {task.name}")
 
 
 @every_task
-def test_check_rejects_unfinished_texts(task: Task, pairs: Pairs) -> None:
+def test_check_accepts_and_rejects_as_it_should(task: Task, pairs: Pairs, rng: np.random.Generator) -> None:
+    """Targets with a token deleted, substituted, inserted or two exchanged anywhere; unfinished, reversed and empty."""
     scripts = task.edits(pairs.sources, pairs.targets)
-    unfinished = np.flatnonzero(scripts.counts > 0)
-    accepted = task.check(pairs.sources.take(unfinished), pairs.sources.take(unfinished))
-    # a wrong equation may by chance be another true one, with nothing left to tell by; AEC alone has such
-    assert accepted.mean() < (0.2 if task.name == "aec" else 1e-9)
+    halfway = states_after(pairs, scripts, np.maximum(scripts.counts - 1, 0))
+    predictions = [
+        *([mutated(row, rng, len(task.vocabulary)) for row in pairs.targets.rows()] for _ in range(40)),
+        Sequences(halfway.ids.numpy(), halfway.lengths.numpy()).rows(),
+        [row[::-1] for row in pairs.targets.rows()],
+        [[*row, row[-1]] for row in pairs.targets.rows()],
+        [[] for _ in range(len(pairs))],
+    ]
+    sources, rejected = task.vocabulary.decode(pairs.sources), 0
+    for rows in predictions:
+        lines = [task.vocabulary.text(row) for row in rows]
+        expected = [is_right(task, source, line) for source, line in zip(sources, lines, strict=True)]
+        assert task.check(pairs.sources, Sequences.from_rows(rows)).tolist() == expected
+        rejected += expected.count(False)
+    assert rejected > 20 * len(pairs)
+
+
+def mutated(row: list[int], rng: np.random.Generator, tokens: int) -> list[int]:
+    """One small thing changed at a random place."""
+    place, token = int(rng.integers(len(row))), int(rng.integers(1, tokens))
+    other = int(rng.integers(len(row)))
+    swapped = list(row)
+    swapped[place], swapped[other] = swapped[other], swapped[place]
+    changes = (
+        row[:place] + row[place + 1 :],
+        [*row[:place], token, *row[place + 1 :]],
+        [*row[:place], token, *row[place:]],
+    )
+    return [*changes, swapped][int(rng.integers(4))]
+
+
+@every_task
+@pytest.mark.parametrize("size", [1, 2])
+def test_one_or_two_pairs_are_as_good_as_many(task: Task, size: int) -> None:
+    for seed in range(25):
+        pairs = task.generate(size, np.random.default_rng(seed))
+        scripts = task.edits(pairs.sources, pairs.targets)
+        for index, (source, target) in enumerate(zip(pairs.sources.rows(), pairs.targets.rows(), strict=True)):
+            assert trajectory(source, scripts.row(index))[-1] == tuple(target)
+        assert task.check(pairs.sources, pairs.targets).all()
+
+
+@every_task
+def test_online_states_are_uniform_over_the_way(task: Task, pairs: Pairs, rng: np.random.Generator) -> None:
+    """Of a script of n edits each of the n+1 states should come up as often."""
+    scripts = task.edits(pairs.sources, pairs.targets)
+    row = int(scripts.counts.argmax())
+    states = sample_states(pairs, scripts, np.full(20_000, row), "online", rng)
+    seen = np.bincount(states.taken, minlength=scripts.counts[row] + 1)
+    expected = 20_000 / (scripts.counts[row] + 1)
+    assert len(seen) == scripts.counts[row] + 1
+    assert np.abs(seen - expected).max() < 5 * np.sqrt(expected)
 
 
 @every_task
@@ -120,7 +180,10 @@ def test_online_states_lie_on_the_way_and_answer_with_the_next_edit(
         else:
             edit = task.template.edit(action, text)
             assert edit in scripts.row(row)
-            assert tuple(text) == ways[row][scripts.row(row).index(edit)] or task.name == "sort"
+            assert tuple(text) in ways[row][:-1]
+            assert any(
+                tuple(text) == ways[row][index] and edit == its_edit for index, its_edit in enumerate(scripts.row(row))
+            )
 
 
 @every_task
@@ -159,15 +222,27 @@ def test_text_and_ids_are_inverse(task: Task, pairs: Pairs) -> None:
     assert fitted.vocabulary.decode(fitted.encode(sources, targets).targets) == targets
 
 
-@every_task
-def test_pairs_of_another_kind_are_named(task: Task, pairs: Pairs) -> None:
-    """A target with one more integer than its source is nobody's pair, except where any edit is allowed."""
-    rows = pairs.targets.rows()
-    rows[3] = [*rows[3], rows[3][-1], rows[3][-1]]
-    if task.name == "aec":
-        return
-    with pytest.raises(DataError, match="pair 4"):
-        task.edits(pairs.sources, Sequences.from_rows(rows))
+FOREIGN = [
+    ("aor", "2 3 5", "2 + 4 == 6"),
+    ("aor", "2 3 5", "( 2 + 3 ) == 5"),
+    ("aes", "( 3 + 4 ) == 7", "9 == 7"),
+    ("aes", "( 3 - 2 ) + 2 == 3", "1 + 2 == 3"),
+    ("aes", "( 3 + 4 == 7", "7 == 7"),
+    ("aes", "2 + 5 == 7", "2 + 4 == 7"),
+    ("aec", "2 == 3", "1 + 2 == 3"),
+    ("aec", "2 == 3", "( 2 ) == 3"),
+    ("sort", "3 2 1", "1 2 4"),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "target"), FOREIGN)
+def test_a_pair_that_is_none_of_the_task_is_told(name: str, source: str, target: str) -> None:
+    task = TASKS[name]()
+    example = TASKS[name].example
+    pairs = task.encode([example[0], source], [example[1], target])
+    with pytest.raises(PairError) as caught:
+        task.edits(pairs.sources, pairs.targets)
+    assert caught.value.index == 1
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -207,5 +282,5 @@ def test_more_targets_than_there_are_is_refused_with_their_number(name: str, rng
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_token_of_no_task_is_named(name: str) -> None:
-    with pytest.raises(DataError, match="source: line 2: unknown token 'x'"):
+    with pytest.raises(DataError, match="pair 2: unknown token 'x'"):
         TASKS[name]().encode(["2 3", "2 x"], ["2", "3"])

@@ -50,6 +50,12 @@ def drawn() -> tuple[Sequences, Sequences]:
     return task.resample(repeated, rng), repeated
 
 
+def test_with_few_places_the_number_of_errors_is_uniform_over_what_can_be() -> None:
+    task = TASKS["aec"]()
+    hit = task._places(Sequences(np.ones((40_000, 3), np.int64), np.full(40_000, 3)), np.random.default_rng(1))
+    assert np.abs(np.bincount(hit.sum(1)) / len(hit) - 1 / 3).max() < 0.01
+
+
 def test_the_right_hand_integer_is_never_touched(drawn: tuple[Sequences, Sequences]) -> None:
     sources, targets = drawn
     rows = np.arange(len(sources))

@@ -1,5 +1,6 @@
 """Sorting by swapping neighbours, as the paper's first figure shows it."""
 
+from collections import Counter
 from math import comb
 
 import numpy as np
@@ -49,6 +50,23 @@ def test_all_sorted_lists_can_be_had(rng: np.random.Generator) -> None:
     targets = TASKS["sort"].from_options({"numbers": 4, "length": 3}).generate_targets(total, rng)
     assert len({tuple(row) for row in targets.rows()}) == total
     assert (np.diff(targets.ids, axis=1) >= 0).all()
+
+
+def test_every_sorted_list_is_as_likely_as_any_other() -> None:
+    task = TASKS["sort"].from_options({"numbers": 5, "length": 2})
+    rng = np.random.default_rng(4)
+    seen = Counter(tuple(row - np.arange(2)) for _ in range(10) for row in task._choices(rng))
+    wide = TASKS["sort"].from_options({"numbers": 40, "length": 2})
+    seen_wide = Counter(tuple(row - np.arange(2)) for _ in range(10) for row in wide._choices(rng))
+    for counts, total in ((seen, comb(6, 2)), (seen_wide, comb(41, 2))):
+        mean = counts.total() / total
+        assert len(counts) == total
+        assert sum((count - mean) ** 2 / mean for count in counts.values()) < total - 1 + 5 * np.sqrt(2 * total)
+
+
+def test_very_many_numbers_take_little_memory(rng: np.random.Generator) -> None:
+    targets = TASKS["sort"].from_options({"numbers": 100_000}).generate_targets(10_000, rng)
+    assert len(targets.distinct()) == 10_000
 
 
 def test_a_large_setting_is_drawn_not_listed(rng: np.random.Generator) -> None:
