@@ -1,6 +1,48 @@
-"""Run every benchmark: `make bench`."""
+"""Run every benchmark: `make bench`. What it prints is also kept in benchmarks/results.txt, with where it was measured."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
 
 from benchmarks import ground
+from stepedit import __version__
 
-for part in (ground,):
-    part.run()
+RESULTS = Path(__file__).with_name("results.txt")
+
+
+class Both(io.StringIO):
+    """Keeps what is written, and shows it at once."""
+
+    def write(self, text: str) -> int:
+        sys.__stdout__.write(text)  # type: ignore[union-attr]
+        sys.__stdout__.flush()  # type: ignore[union-attr]
+        return super().write(text)
+
+
+def where() -> str:
+    """The machine and the versions behind the figures."""
+    try:
+        command = ["git", "describe", "--always", "--dirty"]
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "unknown"
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
+    versions = f"python {platform.python_version()}, numpy {np.__version__}, torch {torch.__version__}"
+    return f"stepedit {__version__} at {commit}; {versions}; {torch.get_num_threads()} threads on {model}"
+
+
+kept = Both()
+with contextlib.redirect_stdout(kept):
+    print(where(), "\n")
+    for part in (ground,):
+        part.run()
+RESULTS.write_text(kept.getvalue().rstrip() + "\n")

@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from stepedit import equations
-from stepedit.equation_sampling import LARGEST_NUMBERS, sample
+from stepedit.equation_sampling import LARGEST_NUMBERS, Progress, sample
 from stepedit.errors import DataError
 from stepedit.sequences import Sequences
-from stepedit.tasks.task import Progress, Task
+from stepedit.tasks.task import Task
 from stepedit.vocabulary import Vocabulary
 
 Numbers = Annotated[int, Field(ge=1, le=LARGEST_NUMBERS)]

@@ -29,11 +29,12 @@ import numpy as np
 
 from stepedit.actions import Operation, Template
 from stepedit.edits import Scripts
+from stepedit.equation_sampling import Progress
 from stepedit.equations import ZERO
 from stepedit.errors import DataError
 from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
 from stepedit.tasks.arithmetic import ArithmeticTask, Length, Numbers
-from stepedit.tasks.task import Progress, require
+from stepedit.tasks.task import require
 
 FAR = np.iinfo(np.int64).max  # sorts behind every token
 FEW = 1 << 17  # targets that are all listed where most of them are wanted

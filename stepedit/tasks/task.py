@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,12 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from stepedit.actions import Template
 from stepedit.edits import Scripts
+from stepedit.equation_sampling import Progress
 from stepedit.errors import PairError, UserError
 from stepedit.registry import did_you_mean
 from stepedit.sequences import PAD, BoolArray, Pairs, Sequences
 from stepedit.vocabulary import Vocabulary
-
-Progress = Callable[[int, int], None]  # so many of so many
 
 
 class Task(ABC):
