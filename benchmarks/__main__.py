@@ -1,4 +1,4 @@
-"""Run every benchmark: `make bench`. What it prints is also kept in benchmarks/results.txt, with where it was measured."""
+"""Run every benchmark: `make bench`. What it prints is kept in benchmarks/results.txt, with where it was measured."""
 
 from __future__ import annotations
 
