@@ -9,18 +9,16 @@ Shapes: B states, T tokens of the longest, F fields of an action, K edits of the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from stepedit.actions import Template
+from stepedit.config import Mode
 from stepedit.edits import Scripts
 from stepedit.interpreter import EditBatch, Programmer, actions_for, splice, tensors
 from stepedit.sequences import PAD, IntArray, Pairs, Sequences
-
-Mode = Literal["offline", "online"]
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Neural text editing, one edit at a time."""
@@ -72,4 +72,12 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that the terminal does not have is no reason to fail
-    app()
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise  # a fault of ours keeps its traceback
+        # typer's word about a wrong option, without the lines of usage around it
+        typer.echo(f"stepedit: {error.format_message()} (see stepedit --help)", err=True)
+        code = 2
+    sys.exit(code)

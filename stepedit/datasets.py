@@ -94,36 +94,44 @@ def split(size: int) -> dict[str, slice]:
 
 def write(folder: Path, splits: Mapping[str, Lines], card: Card, replace: bool = False) -> None:
     """Write a data set whole or not at all: it is made beside its place and moved there in one step."""
-    folder = folder.absolute()
     refuse_existing(folder, replace)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _clear_leftovers(folder)
-    workplace = Path(mkdtemp(prefix=f".{folder.name}.partial-{os.getpid()}-", dir=folder.parent))
+    place = folder.absolute()
+    workplace = None
     try:
-        made, old = workplace / "new", workplace / "old"
-        made.mkdir()
-        for name, lines in splits.items():
-            _write_file(made / f"{name}_x.txt", "".join(f"{line}\n" for line in lines.sources))
-            _write_file(made / f"{name}_y.txt", "".join(f"{line}\n" for line in lines.targets))
-        sizes = {name: len(lines) for name, lines in splits.items()}
-        _write_file(made / CARD, card.model_copy(update={"splits": sizes}).model_dump_json(indent=2) + "\n")
-        if folder.exists():
-            folder.rename(old)  # in one step, so that no half of it is ever left in place
-        made.rename(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _clear_leftovers(place)
+        workplace = Path(mkdtemp(prefix=f".{place.name}.partial-{os.getpid()}-", dir=place.parent))
+        _write_splits(workplace / "new", splits, card)
+        if replace and place.exists():
+            place.rename(workplace / "old")  # in one step, so that no half of it is ever left in place
+        (workplace / "new").rename(place)  # fails if somebody else has put something there meanwhile
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written: {error.strerror}") from None
     finally:
-        shutil.rmtree(workplace, ignore_errors=True)
+        if workplace:
+            shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _write_splits(folder: Path, splits: Mapping[str, Lines], card: Card) -> None:
+    folder.mkdir()
+    for name, lines in splits.items():
+        _write_file(folder / f"{name}_x.txt", "".join(f"{line}\n" for line in lines.sources))
+        _write_file(folder / f"{name}_y.txt", "".join(f"{line}\n" for line in lines.targets))
+    sizes = {name: len(lines) for name, lines in splits.items()}
+    _write_file(folder / CARD, card.model_copy(update={"splits": sizes}).model_dump_json(indent=2) + "\n")
 
 
 def refuse_existing(folder: Path, replace: bool) -> None:
     """DataError if something is there already that was not to be replaced, or that is no data set of ours."""
     if folder.absolute() == Path.cwd() or not folder.name:
         raise DataError(f"{folder} is the folder we are in; name one in it, to be made")
-    if folder.is_dir() and not any(folder.iterdir()):
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if folder.exists() and not replace:
+    if not replace:
         raise DataError(f"{folder} exists already; choose another folder, or --force to replace it")
-    if folder.exists() and not (folder / CARD).is_file():
-        raise DataError(f"{folder} is not a data set that stepedit wrote; it is left alone")
+    ours = {CARD, *(f"{name}_{side}.txt" for name in SPLITS for side in "xy")}
+    if not (folder / CARD).is_file() or any(path.name not in ours for path in folder.iterdir()):
+        raise DataError(f"{folder} holds something else than a data set that stepedit wrote; it is left alone")
 
 
 def read(path: Path, source: str | None = None, target: str | None = None) -> Dataset:
@@ -200,9 +208,10 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def _read_pairs(path: Path, source: str | None, target: str | None) -> Lines:
     readers = {".tsv": _read_table, ".csv": _read_table, ".jsonl": _read_objects}
-    if path.suffix not in readers:
+    form = path.suffix.lower()
+    if form not in readers:
         raise DataError(f"{path}: unknown form {path.suffix!r}; pairs are read from {', '.join(sorted(readers))}")
-    rows = list(readers[path.suffix](path, source, target))
+    rows = list(readers[form](path, source, target))
     if not rows:
         raise DataError(f"{path}: there is no pair in it")
     return Lines([row[1] for row in rows], [row[2] for row in rows], str(path), [row[0] for row in rows])
@@ -211,7 +220,8 @@ def _read_pairs(path: Path, source: str | None, target: str | None) -> Lines:
 def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[tuple[int, str, str]]:
     """Rows of a TSV (no quoting) or CSV, with their line numbers."""
     lines = (f"{line}\n" for line in read_lines(path))
-    tsv = path.suffix == ".tsv"
+    tsv = path.suffix.lower() == ".tsv"
+    csv.field_size_limit(1 << 30)  # a field may be a whole document
     reader = csv.reader(
         lines, delimiter="\t" if tsv else ",", quoting=csv.QUOTE_NONE if tsv else csv.QUOTE_MINIMAL, strict=True
     )
@@ -227,7 +237,8 @@ def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[
                 raise DataError(f"{path}:{reader.line_num}: {len(row)} columns where {width} were expected")
             yield reader.line_num, row[first], row[second]
     except csv.Error as error:
-        raise DataError(f"{path}:{reader.line_num}: {error}") from None
+        hint = "a quote that is never closed" if "end of data" in str(error) else str(error)
+        raise DataError(f"{path}:{reader.line_num}: {hint}") from None
 
 
 def _columns(where: str, names: list[str], source: str, target: str) -> tuple[int, int]:
@@ -242,10 +253,14 @@ def _read_objects(path: Path, source: str | None, target: str | None) -> Iterato
     names = (source or "source", target or "target")
     for number, line in enumerate(read_lines(path), start=1):
         where = f"{path}:{number}"
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(f"{where}: not valid JSON: {error.msg}") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{where}: JSON that is too deep or has too long a number") from None
         if not isinstance(row, dict):
             raise DataError(f"{where}: a JSON object was expected")
         _columns(where, list(row), *names)

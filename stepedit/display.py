@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stepedit.edits import Edit, apply
+from stepedit.edits import Edit, trajectory
 from stepedit.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from stepedit.interpreter import Step
 
+TRICKS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 GONE, NEW, QUIET, HEADING = "red strike", "bold green", "dim", "bold"
+
+
+def visible(text: str) -> str:
+    """The text with what a terminal would obey instead of show (control letters, changes of direction) spelled out."""
+    return TRICKS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def plain(text: str) -> Text:
+    """Text as it is, safe to show."""
+    return Text(visible(text))
 
 
 def marked(gone: Sequence[str], new: Sequence[str]) -> Text:
     """What goes and what comes: `[8 → *]`, `[8 →]` where nothing comes, `[→ *]` where nothing went."""
     change = Text("[", QUIET)
-    change.append(" ".join([*gone, ""]), GONE).append("→", QUIET).append(" ".join(["", *new]), NEW)
+    change.append(visible(" ".join([*gone, ""])), GONE).append("→", QUIET)
+    change.append(visible(" ".join(["", *new])), NEW)
     return change.append("]", QUIET)
 
 
 def diff(state: Sequence[str], edit: Edit[str]) -> Text:
     """A state with one edit drawn into it."""
     changed = marked(state[edit.start : edit.stop], edit.tokens)
-    return _join([*map(Text, state[: edit.start]), changed, *map(Text, state[edit.stop :])])
+    return _join([*map(plain, state[: edit.start]), changed, *map(plain, state[edit.stop :])])
 
 
 def script_diff(source: Sequence[str], edits: Sequence[Edit[str]]) -> list[Text]:
     """A pair with all its edits: one line where they run from left to right, else a line for each."""
-    runs_right = all(b.start >= a.start + len(a.tokens) for a, b in pairwise(edits))
-    state, lines, parts, shown = tuple(source), [], list[Text](), 0
+    if not all(b.start >= a.start + len(a.tokens) for a, b in pairwise(edits)):
+        return [diff(state, edit) for state, edit in zip(trajectory(source, edits), edits, strict=False)]
+    parts, shown, shift = list[Text](), 0, 0  # places in the source, and how far edits have moved what follows
     for edit in edits:
-        lines.append(diff(state, edit))
-        parts += [*map(Text, state[shown : edit.start]), marked(state[edit.start : edit.stop], edit.tokens)]
-        shown = edit.start + len(edit.tokens)
-        state = apply(state, edit)
-    return [_join([*parts, *map(Text, state[shown:])])] if runs_right else lines
+        start, stop = edit.start - shift, edit.stop - shift
+        parts += [*map(plain, source[shown:start]), marked(source[start:stop], edit.tokens)]
+        shown, shift = stop, shift + len(edit.tokens) - (stop - start)
+    return [_join([*parts, *map(plain, source[shown:])])]
 
 
 def step_diff(step: Step, vocabulary: Vocabulary) -> Text:
@@ -54,7 +67,7 @@ def step_diff(step: Step, vocabulary: Vocabulary) -> Text:
 
 def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:
     """Rows as columns of equal width, never broken to fit: a terminal or a pager does that better."""
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
     lines = []
     for number, row in enumerate(cells):

@@ -37,8 +37,8 @@ SMALL_SPACE = 1 << 21  # left sides that are all tried without further thought: 
 LARGE_SPACE = 1 << 27  # left sides that are all tried where most equations are wanted: some ten seconds
 PRIME = (1 << 31) - 1  # Mersenne: x mod PRIME is an addition and a shift
 LARGEST_NUMBERS = 100_000
-PATIENCE = 1 << 25  # left sides to draw before judging whether there is any hope: some seconds
-HOPELESS = 1 << 38  # left sides to draw in all that are too many: a night
+PATIENCE = 1 << 28  # integers to draw before judging whether there is any hope: some seconds
+HOPELESS = 1 << 41  # integers to draw in all that are too many: a night
 
 
 def check_setting(numbers: int, length: int) -> None:
@@ -78,7 +78,8 @@ def sample(
 
 def _refuse_hopeless(size: int, numbers: int, length: int, drawn: int, hits: int) -> None:
     """DataError where equations are so rare that drawing them would not end."""
-    if drawn >= PATIENCE and size * drawn > HOPELESS * hits:
+    work = drawn * length
+    if work >= PATIENCE and size * work > HOPELESS * hits:
         raise DataError(
             f"equations with numbers={numbers}, length={length} are too rare to be drawn: of {drawn:,} left sides "
             f"{hits:,} were true; ask for fewer equations, fewer numbers or a smaller length"

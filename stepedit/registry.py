@@ -15,6 +15,7 @@ from stepedit.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from stepedit.methods.method import Method
+    from stepedit.programmers.programmer import Programmer
     from stepedit.tasks.task import Task
 
 Entry = TypeVar("Entry")
@@ -67,5 +68,12 @@ METHODS: Registry[type[Method]] = Registry(
         "recurrence": "stepedit.methods.recurrence:Recurrence",
         "tagging": "stepedit.methods.tagging:Tagging",
         "end2end": "stepedit.methods.end2end:End2end",
+    },
+)
+
+PROGRAMMERS: Registry[type[Programmer]] = Registry(
+    "programmer",
+    {
+        "seq2seq": "stepedit.programmers.seq2seq:SeqToSeq",
     },
 )

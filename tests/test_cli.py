@@ -95,11 +95,15 @@ def test_a_bare_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
         (["data", "aes", "--option", "division", "--out", "d"], "--option takes NAME=VALUE, not 'division'"),
         (["data", "aes", "--option", "division=maybe", "--out", "d"], "task aes: division"),
         (["data", "aor", "--out", "full"], "full exists already"),
-        (["data", "aor", "--out", "full/file/deeper"], "full/file"),
+        (["data", "aor", "--out", "full/file/deeper"], "full/file/deeper cannot be written"),
+        (["data", "aor", "--size", "many", "--out", "d"], "--size': Input should be a valid integer"),
+        (["data", "aor"], "Missing option '--out'"),
+        (["dta", "aor"], "No such command 'dta'"),
+        (["data", "aor", "--out", "d", "--sede", "3"], "No such option"),
         (["inspect", "nowhere"], "nowhere: no such file or folder"),
         (["inspect", "full"], "full: no data set here"),
         (["inspect", "bad.tsv"], "bad.tsv:2: 1 columns where 2 were expected"),
-        (["inspect", "good.tsv", "--task", "aor"], "no integer in these texts"),
+        (["inspect", "good.tsv", "--task", "aor"], "there is no integer in these texts"),
         (["inspect", "sums.tsv", "--task", "aor"], "sums.tsv:1: the source is not the target without its operators"),
         (["data", "aor", "--out", "."], "is the folder we are in"),
         (["inspect", "named.tsv", "--source", "from"], "named.tsv:1: no column 'from'; the columns are: a, b"),
@@ -136,6 +140,33 @@ def test_help_shows_every_option_with_its_default() -> None:
     assert "Example: stepedit data aor" in shown
 
 
+def test_without_arguments_it_says_what_it_can_do() -> None:
+    for arguments in ([], ["--help"]):
+        shown = stepedit(*arguments)
+        assert all(name in shown.stdout + shown.stderr for name in ("data", "inspect", "tasks", "walk"))
+
+
+def test_python_can_run_it_as_a_module() -> None:
+    command = [sys.executable, "-m", "stepedit", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"stepedit {__version__}\n"
+
+
+def test_what_could_play_tricks_on_a_terminal_is_shown_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text("a \x1b[31mred\tb \u202ered\n", encoding="utf-8")
+    shown = stepedit("inspect", tmp_path / "p.tsv")
+    assert shown.returncode == 0
+    assert "\x1b" not in shown.stdout
+    assert "\\x1b[31mred" in shown.stdout
+    assert "\\u202ered" in shown.stdout
+
+
+def test_a_very_long_pair_is_not_drawn(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text(f"{'a ' * 50_000}b\t{'a ' * 50_000}c\n")
+    shown = stepedit("inspect", tmp_path / "p.tsv")
+    assert shown.returncode == 0
+    assert "too long to draw" in shown.stdout
+
+
 def test_version() -> None:
     assert stepedit("--version").stdout == f"stepedit {__version__}\n"
 
@@ -155,7 +186,7 @@ def test_a_terminal_without_the_letters_gets_others(tmp_path: Path) -> None:
 
 def test_interrupted_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from stepedit.cli import main; main()", "data", "aor", "--numbers", "100"]
-    command += ["--length", "30", "--size", "100000", "--out", str(tmp_path / "d")]
+    command += ["--length", "20", "--size", "1000000", "--out", str(tmp_path / "d")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(4)
         process.send_signal(signal.SIGINT)

@@ -36,12 +36,19 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         ("pairs.tsv", "id\ttarget\tsource\n1\ta\ta b\n2\tc d\tc\n"),
         ("pairs.csv", 'source,target\n"a b",a\nc,"c d"\n'),
         ("pairs.csv", "\ufeffsource,target\r\na b,a\r\nc,c d\r\n"),
+        ("PAIRS.TSV", "a b\ta\nc\tc d\n"),
+        ("pairs.jsonl", '{"source": "a b", "target": "a"}\n\n{"source": "c", "target": "c d"}\n\n'),
         ("pairs.jsonl", '{"source": "a b", "target": "a"}\n{"target": "c d", "source": "c", "id": 2}\n'),
     ],
 )
 def test_files_of_pairs_are_read(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
     assert datasets.read(tmp_path / name).splits == {"all": SPLITS["train"]}
+
+
+def test_fields_may_be_long(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text(f"{'a' * 200_000}\tb\n")
+    assert len(datasets.read(tmp_path / "p.tsv").splits["all"].sources[0]) == 200_000
 
 
 def test_columns_can_be_named(tmp_path: Path) -> None:
@@ -71,10 +78,16 @@ def test_a_pair_that_is_none_of_the_task_is_named_with_its_file_and_line(tmp_pat
         ("p.tsv", b"a\tb\xff\n", r"p.tsv:1: not UTF-8 \(byte 0xff at column 4\)"),
         ("p.csv", b"wrong,right,id\na,b,c\n", "p.csv:1: no column 'source'; the columns are: wrong, right, id"),
         ("p.csv", b"source,right\na,b\n", "p.csv:1: no column 'target'"),
-        ("p.csv", b'source,target\n"a,b\n', "p.csv:2: "),
+        ("p.csv", b'source,target\n"a,b\n', "p.csv:2: a quote that is never closed"),
         ("p.jsonl", b'{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl:2: not valid JSON"),
         ("p.jsonl", b"[1, 2]\n", "p.jsonl:1: a JSON object was expected"),
         ("p.jsonl", b'{"x": "a", "target": "b"}\n', "p.jsonl:1: no column 'source'; the columns are: x, target"),
+        ("p.jsonl", b"[" * 100_000 + b"\n", "p.jsonl:1: JSON that is too deep"),
+        (
+            "p.jsonl",
+            b'{"source": ' + b"9" * 5_000 + b', "target": "b"}\n',
+            "p.jsonl:1: JSON that is too deep or has too",
+        ),
         ("p.jsonl", b'{"source": 3, "target": "b"}\n', "p.jsonl:1: 'source' and 'target' must be strings"),
         ("p.jsonl", b'{"source": "\\ud800", "target": "b"}\n', "p.jsonl:1: half of a surrogate pair"),
         ("p.tsv", b"source\ttarget\n", "p.tsv: there is no pair in it"),
@@ -138,6 +151,29 @@ def test_a_folder_that_is_no_data_set_is_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").exists()
 
 
+def test_a_data_set_with_other_files_in_it_is_never_replaced(tmp_path: Path) -> None:
+    datasets.write(tmp_path / "set", SPLITS, Card())
+    (tmp_path / "set" / "notes.md").write_text("mine")
+    with pytest.raises(DataError, match="left alone"):
+        datasets.write(tmp_path / "set", SPLITS, Card(), replace=True)
+    assert (tmp_path / "set" / "notes.md").exists()
+
+
+def test_who_comes_second_does_not_replace_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs that make the same folder at the same time: the second one is told."""
+    other = {"train": Lines(["z"], ["z"])}
+    original = datasets._write_splits
+
+    def meanwhile(folder: Path, splits: dict[str, Lines], card: Card) -> None:
+        original(folder, splits, card)
+        original(tmp_path / "set", other, Card())
+
+    monkeypatch.setattr(datasets, "_write_splits", meanwhile)
+    with pytest.raises(DataError, match="set cannot be written: Directory not empty"):
+        datasets.write(tmp_path / "set", SPLITS, Card())
+    assert datasets.read(tmp_path / "set").splits == other
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = iter(range(100))
 
@@ -146,7 +182,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail_at_the_fourth)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(DataError, match="set cannot be written: No space left on device"):
         datasets.write(tmp_path / "set", SPLITS, Card())
     assert list(tmp_path.iterdir()) == []
 

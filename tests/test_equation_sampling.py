@@ -50,9 +50,9 @@ def test_a_size_that_cannot_be_met_is_refused_with_the_count(
 def test_equations_too_rare_to_be_drawn_are_refused_and_not_sought_for_ever(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(equation_sampling, "PATIENCE", 1 << 20)
+    monkeypatch.setattr(equation_sampling, "PATIENCE", 1 << 24)
     with pytest.raises(DataError, match="too rare to be drawn"):
-        sample(5, 1_000, 60, rng)
+        sample(5, 1_000, 500, rng)
 
 
 @pytest.mark.parametrize(("size", "numbers", "length"), [(0, 10, 5), (5, 0, 5), (5, 10, 1), (-3, 10, 5)])

@@ -17,6 +17,7 @@ PACKAGE = Path(stepedit.__file__).parent
 LAYERS = [
     "errors",
     "registry",
+    "config",
     "sequences",
     "vocabulary",
     "edits",
@@ -30,6 +31,10 @@ LAYERS = [
     "datasets",
     "batches",
     "methods",
+    "programmers",
+    "checkpoints",
+    "evaluation",
+    "training",
     "display",
     "commands",
     "cli",
@@ -37,6 +42,7 @@ LAYERS = [
 SHARED = {
     "tasks": {"task", "arithmetic"},
     "methods": {"method"},
+    "programmers": {"programmer", "layers"},
     "commands": {"common"},
 }  # what files of one folder may share
 
@@ -62,7 +68,7 @@ def imports(path: Path) -> set[str]:
     return {name.removeprefix("stepedit.") for name in found if name.startswith("stepedit.")}
 
 
-FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("__"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(PACKAGE)) for path in FILES])

@@ -21,7 +21,7 @@ def data(
     size: Annotated[int, typer.Option(help="D, how many distinct targets, over all splits.")] = 10_000,
     seed: Seed = 0,
     option: Options = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a data set that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a data set that stepedit wrote there.")] = False,
 ) -> None:
     """Make a data set: train, validation and test splits (70/15/15) with distinct targets.
 

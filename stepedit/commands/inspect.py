@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from stepedit.commands.common import console
-from stepedit.display import QUIET, aligned, named, script_diff
+from stepedit.display import QUIET, aligned, named, plain, script_diff
 from stepedit.edits import script
 from stepedit.errors import located
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stepedit.tasks.task import Task
 
 MOST_COLUMNS = 12
+LONGEST_DRAWN = 1_000  # tokens
 
 
 def inspect(
@@ -101,11 +102,14 @@ def _vocabulary(splits: dict[str, Lines]) -> Text:
     texts = (line for lines in splits.values() for side in (lines.sources, lines.targets) for line in side)
     words = Counter(word for line in texts for word in line.split())
     common = "  ".join(f"{word} ({count:,})" for word, count in words.most_common(MOST_COLUMNS))
-    return Text(f"\nvocabulary: {len(words):,} tokens, the most frequent first: {common}")
+    return Text("\n") + plain(f"vocabulary: {len(words):,} tokens, the most frequent first: {common}")
 
 
 def _drawn(source: str, target: str, setting: Task | None) -> Text:
     """A pair, and its edits drawn into it."""
+    words = max(len(source.split()), len(target.split()))
+    if words > LONGEST_DRAWN:
+        return plain(f"a pair of up to {words:,} tokens, too long to draw")
     if setting is None:
         edits = script(source.split(), target.split())
     else:

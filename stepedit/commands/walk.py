@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stepedit.sequences import Pairs
     from stepedit.tasks.task import Task
 
-LIMIT = 10_000
 TRIES = 16
 
 
@@ -49,8 +48,9 @@ def walk(
     else:
         pairs = _example(setting, np.random.default_rng(seed))
     words = setting.vocabulary
-    programmer = expert(setting.edits(pairs.sources, pairs.targets), setting.template)
-    outcome = run(pairs.sources, programmer, setting.template, limit=LIMIT, trace=True)[0]
+    scripts = setting.edits(pairs.sources, pairs.targets)
+    limit = int(scripts.counts[0]) + 1
+    outcome = run(pairs.sources, expert(scripts, setting.template), setting.template, limit, trace=True)[0]
     rows: list[list[str | Text]] = [["step", "action", "text"], ["", "", words.decode(pairs.sources)[0]]]
     for number, step in enumerate(outcome.trace, start=1):
         rows.append([str(number), setting.template.text(step.action, words), step_diff(step, words)])

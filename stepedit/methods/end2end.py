@@ -29,6 +29,10 @@ class End2end(OneShot):
         """The end, and every token."""
         return ["<end>", *self.task.vocabulary.tokens[1:]]
 
+    def token_of(self) -> list[int]:
+        """The token of each output that has one."""
+        return [PAD, PAD, *range(1, len(self.task.vocabulary))]
+
     @property
     def longest(self) -> int:
         """The longest text and the end."""

@@ -46,6 +46,10 @@ class Method(ABC):
     def symbols(self) -> list[str]:
         """The names of what can be said, from id 1 on."""
 
+    @abstractmethod
+    def token_of(self) -> list[int]:
+        """For each output, the id of the token it brings, or PAD."""
+
     @property
     @abstractmethod
     def longest(self) -> int:

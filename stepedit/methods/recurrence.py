@@ -20,7 +20,7 @@ from stepedit.actions import NOTHING, OPERATION, POSITION, TOKEN, Operation
 from stepedit.batches import States
 from stepedit.interpreter import Outcome, run
 from stepedit.methods.method import Method, Writer
-from stepedit.sequences import Sequences
+from stepedit.sequences import PAD, Sequences
 from stepedit.tasks.task import Task
 
 
@@ -53,6 +53,10 @@ class Recurrence(Method):
         named = template.operations if "operation" in template.fields else ()
         operations = [f"<{operation.name.lower()}>" for operation in (Operation.DONE, *named)]
         return [*operations, *(f"<pos_{place}>" for place in range(self.positions)), *self.task.vocabulary.tokens[1:]]
+
+    def token_of(self) -> list[int]:
+        """The token of each output that has one."""
+        return [PAD] * (self._first_token + 1) + [*range(1, len(self.task.vocabulary))]
 
     @property
     def longest(self) -> int:

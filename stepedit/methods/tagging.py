@@ -41,6 +41,10 @@ class Tagging(OneShot):
         tokens = self.task.vocabulary.tokens[1:]
         return ["<end>", "<keep>", "<delete>", *(f"<{tag}_{token}>" for tag in ("sub", "insert") for token in tokens)]
 
+    def token_of(self) -> list[int]:
+        """The token of each output that has one."""
+        return [PAD] * FIRST_TOKEN + [*range(1, len(self.task.vocabulary))] * 2
+
     @property
     def longest(self) -> int:
         """A tag for every token of the longest text, as many to insert, and the end."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from stepedit import equations
@@ -39,12 +40,26 @@ class ArithmeticTask(Task):
         """True equations with distinct left sides."""
         return sample(size, self.numbers, self.length, rng, progress)
 
+    def features(self) -> npt.NDArray[np.float32]:
+        """What each integer is worth, in a few smooth and a few periodic forms; nothing for symbols."""
+        largest = self.smallest + self.numbers - 1
+        values = np.arange(largest + 1)
+        periods = [period for period in (2, 5, 10, 20, 50, 100, 200) if period < 2 * largest] + [
+            2 * largest,
+            4 * largest,
+        ]
+        waves = [wave(2 * np.pi * values / period) for period in periods for wave in (np.sin, np.cos)]
+        known = np.stack([values / largest, np.log1p(values) / np.log1p(largest), 1 / np.maximum(values, 1), *waves], 1)
+        features = np.zeros((len(self.vocabulary), known.shape[1]), np.float32)
+        features[equations.ZERO :] = known
+        return features
+
     @classmethod
     def fitted(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
         """As many integers as the largest one needs, as long as the longest target."""
         tokens = {token for line in (*sources, *targets) for token in line.split()}
         integers = [int(token) for token in tokens if token.isdecimal() and token.isascii() and len(token) < 10]
         if not integers:
-            raise DataError(f"no integer in these texts: they are none of task {cls.name}")
+            raise DataError(f"there is no integer in these texts, so they are not of task {cls.name!r}")
         longest = max(sum(token.isdecimal() for token in line.split()) for line in targets)
         return cls.from_options({"numbers": max(max(integers) - cls.smallest + 1, 1), "length": max(longest, 2)})

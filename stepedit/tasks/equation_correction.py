@@ -34,7 +34,7 @@ from stepedit.equations import EQUALS, OPERATORS, SMALLEST, ZERO
 from stepedit.metrics import holds
 from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.tasks.arithmetic import ArithmeticTask
-from stepedit.tasks.task import require_sayable
+from stepedit.tasks.task import require, require_sayable
 
 DELETED, SUBSTITUTED, INSERTED = range(3)
 
@@ -82,6 +82,9 @@ class EquationCorrection(ArithmeticTask):
 
     def edits(self, sources: Sequences, targets: Sequences) -> edits.Scripts:
         """A minimal script, left to right."""
+        rows = np.arange(len(sources))
+        ends = [side.widened(1).ids[rows, np.maximum(side.lengths - 1, 0)] for side in (sources, targets)]
+        require(ends[0] == ends[1], "the right-hand integer is never touched, but here it differs")
         return require_sayable(edits.scripts(sources, targets), self.template)
 
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:

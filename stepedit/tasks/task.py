@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
 from stepedit.actions import Template
@@ -68,6 +69,10 @@ class Task(ABC):
     @abstractmethod
     def most_edits(self) -> int:
         """How many edits a source needs at the most."""
+
+    def features(self) -> npt.NDArray[np.float32] | None:
+        """(V, K) what is known about each token of the vocabulary, if anything; a programmer may be given it."""
+        return None
 
     @abstractmethod
     def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:

@@ -1,0 +1,5 @@
+"""`python -m stepedit` is `stepedit`."""
+
+from stepedit.cli import main
+
+main()

@@ -1,0 +1,94 @@
+"""Everything that decides how a run goes: checked, frozen, written beside the run and read back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepedit.errors import UserError
+from stepedit.registry import did_you_mean
+
+Mode = Literal["offline", "online"]
+Cell = Literal["rnn", "gru", "lstm", "transformer"]
+Attention = Literal["dot", "general", "concat", "none"]
+Config = TypeVar("Config", bound=BaseModel)
+
+
+class Options(BaseModel):
+    """How a programmer is made and taught; every option has a default, and presets are sets of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cell: Cell = Field("transformer", description="Kind of net.")
+    hidden: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
+    layers: int = Field(2, ge=1, le=24, description="Layers of the encoder.")
+    bidirectional: bool = Field(True, description="Recurrent cells read the text backward, too.")
+    attention: Attention = Field("general", description="Luong's form, for recurrent cells.")
+    heads: int = Field(4, ge=1, le=64, description="Heads of a Transformer's attention.")
+    dropout: float = Field(0.05, ge=0, lt=1, description="Share of features dropped in training.")
+    value_features: bool = Field(True, description="Integers carry features of their value.")
+    batch: int = Field(256, ge=1, description="Pairs in a batch; a last partial batch is dropped.")
+    rate: float = Field(2e-3, gt=0, le=1, description="Highest learning rate.")
+    warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
+    decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
+    weight_decay: float = Field(0.3, ge=0, description="AdamW's; 0 is plain Adam.")
+    clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
+    forcing: float = Field(1.0, ge=0, le=1, description="How often the decoder sees the true symbol before.")
+    patience: int = Field(512, ge=1, description="Epochs without a better validation before stopping.")
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """A preset with some options changed; UserError names what is wrong."""
+        if name not in PRESETS:
+            raise UserError(did_you_mean("preset", name, PRESETS))
+        return checked(cls, {**PRESETS[name], **changes})
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "paper": {
+        "cell": "lstm",
+        "hidden": 512,
+        "layers": 1,
+        "dropout": 0.5,
+        "value_features": False,
+        "rate": 1e-5,
+        "warm_up": 0,
+        "decay": False,
+        "weight_decay": 0.0,
+        "forcing": 0.5,
+    },
+}
+
+
+class Run(BaseModel):
+    """All that repeats a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    task_options: dict[str, Any] = {}
+    method: str = "recurrence"
+    programmer: str = "seq2seq"
+    mode: Mode = "online"
+    preset: str = "fast"
+    options: Options = Options()  # type: ignore[call-arg]
+    data: str | None = None  # a folder of splits; None: made from the task, size and seed
+    size: int = Field(10_000, ge=4)
+    seed: int = Field(0, ge=0)
+    epochs: int = Field(ge=1)
+    validate_every: int = Field(1, ge=1)  # epochs
+    threads: int | None = None
+
+
+def checked(kind: type[Config], values: dict[str, Any]) -> Config:
+    """The object with these values; UserError says in one line which is unknown or out of range."""
+    for name in values:
+        if name not in kind.model_fields:
+            raise UserError(did_you_mean("option", name, kind.model_fields))
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}") from None
