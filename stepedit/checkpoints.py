@@ -1,0 +1,118 @@
+"""A run's folder: what is in it, and how it is written so that a kill at any moment leaves it whole.
+
+    config.json             all that repeats the run
+    vocabulary.json         the tokens it reads, the symbols it says
+    model.safetensors       the weights that did best on validation
+    checkpoint.safetensors  the latest weights, the optimiser, and where the run stands
+    metrics.jsonl           one line per validation
+    README.md               a card for people
+
+Every file is written beside its place and moved there in one step. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from stepedit.config import Run, checked
+from stepedit.errors import DataError, located
+
+CONFIG, VOCABULARY, BEST, LATEST, METRICS = (
+    "config.json",
+    "vocabulary.json",
+    "model.safetensors",
+    "checkpoint.safetensors",
+    "metrics.jsonl",
+)
+FORMAT = 1
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or, if anything goes wrong, as it was before."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file whole."""
+    write_whole(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file's value; DataError if it is missing or damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(f"{path.parent}: no run here ({path.name} is missing)") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise DataError(f"{path}: damaged (not valid JSON)") from None
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """Write down what repeats a run."""
+    write_json(folder / CONFIG, {"format": FORMAT, **run.model_dump()})
+
+
+def read_run(folder: Path) -> Run:
+    """What a folder's run is; DataError if it is none, damaged, or of another version."""
+    value = read_json(folder / CONFIG)
+    if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
+        raise DataError(f"{folder / CONFIG}: not a run of format {FORMAT}; it was written by another version")
+    with located(str(folder / CONFIG)):
+        return checked(Run, value)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Tensors and a few facts about them, in one file."""
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_whole(path, save(content, metadata={"facts": json.dumps(facts)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote; DataError if it is missing or damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {}).get("facts", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+
+
+def load_weights(net: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Put weights into a net; DataError if they are of another."""
+    expected = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    if expected != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+        raise DataError(f"{path}: these weights are of another programmer than {CONFIG} describes")
+    net.load_state_dict(tensors)
+
+
+def pack_optimiser(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """An optimiser's state as named tensors."""
+    state = optimiser.state_dict()["state"]
+    return {f"optimiser.{index}.{key}": value for index, parts in state.items() for key, value in parts.items()}
+
+
+def unpack_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put a packed state back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        _, index, key = name.split(".")
+        state.setdefault(int(index), {})[key] = tensor
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

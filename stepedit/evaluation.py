@@ -1,0 +1,80 @@
+"""Run a method on a split: predictions, and how right they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from stepedit.interpreter import Outcome
+from stepedit.methods.method import Method, Said
+from stepedit.metrics import METRICS, Scores
+from stepedit.programmers.programmer import Programmer
+from stepedit.sequences import IntArray, Pairs, Sequences
+
+BATCH = 512
+RESAMPLES = 1_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came of a split."""
+
+    outcomes: list[Outcome]
+    predictions: Sequences
+    scores: dict[str, Scores]  # metric -> (B,)
+
+    def means(self) -> dict[str, float]:
+        """Each metric's mean."""
+        return {name: float(scores.mean()) for name, scores in self.scores.items()}
+
+
+def predict(
+    programmer: Programmer,
+    method: Method,
+    sources: Sequences,
+    trace: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Outcome]:
+    """Edit all sources, batch by batch; texts of like length go together, and outcomes come back in order."""
+
+    def write(ids: torch.Tensor, lengths: torch.Tensor) -> Said:
+        return programmer.write(ids, lengths, method.longest, method.end)
+
+    taught = programmer.training
+    programmer.eval()
+    order = np.argsort(sources.lengths, kind="stable")
+    outcomes: list[Outcome | None] = [None] * len(sources)
+    for begin in range(0, len(order), BATCH):
+        rows = order[begin : begin + BATCH]
+        for row, outcome in zip(rows.tolist(), method.run(sources.take(rows), write, trace), strict=True):
+            outcomes[row] = outcome
+        if progress:
+            progress(min(begin + BATCH, len(order)), len(order))
+    programmer.train(taught)
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def evaluate(
+    programmer: Programmer, method: Method, pairs: Pairs, progress: Callable[[int, int], None] | None = None
+) -> Evaluation:
+    """All metrics of the task on these pairs."""
+    outcomes = predict(programmer, method, pairs.sources, progress=progress)
+    predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
+    return Evaluation(outcomes, predictions, {name: METRICS[name](predictions, pairs) for name in method.task.metrics})
+
+
+def interval(scores: Scores, rng: np.random.Generator, share: float = 0.95) -> tuple[float, float]:
+    """A confidence interval of the mean, by bootstrap: rows drawn again and again."""
+    means = np.array([scores[rng.integers(0, len(scores), len(scores))].mean() for _ in range(RESAMPLES)])
+    low, high = np.quantile(means, [(1 - share) / 2, (1 + share) / 2])
+    return float(low), float(high)
+
+
+def breakdown(scores: Scores, groups: IntArray) -> dict[int, tuple[int, float]]:
+    """How many rows each group has, and their mean score."""
+    return {
+        int(group): (int((groups == group).sum()), float(scores[groups == group].mean())) for group in np.unique(groups)
+    }

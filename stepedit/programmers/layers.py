@@ -1,0 +1,247 @@
+"""Building blocks of programmers. Nothing here looks at padding, and randomness comes in.
+
+Shapes: B texts, T tokens, O symbols said, H hidden size, V vocabulary, N heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+from stepedit.config import Attention, Cell
+
+
+class Memory(NamedTuple):
+    """What an encoder made of B texts."""
+
+    states: Tensor  # (B, T, H)
+    mask: Tensor  # (B, T) true where there is a token
+    summary: Tensor  # (B, H)
+
+
+class Dropout(nn.Module):
+    """Drop features of a whole sequence at once: one mask for all its places, which costs a tenth of one for each."""
+
+    generator: torch.Generator | None = None
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, hidden_BTH: Tensor) -> Tensor:
+        """The same, with some features zeroed and the others made up for it; in training only."""
+        if not self.training or self.rate == 0:
+            return hidden_BTH
+        shape = (len(hidden_BTH), 1, hidden_BTH.shape[2])
+        kept = torch.rand(shape, generator=self.generator, device=hidden_BTH.device) >= self.rate
+        return hidden_BTH * (kept / (1 - self.rate))
+
+
+@contextmanager
+def randomness(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
+    """Let all dropout inside a module draw from this generator."""
+    drops = [part for part in module.modules() if isinstance(part, Dropout)]
+    for part in drops:
+        part.generator = generator
+    try:
+        yield
+    finally:
+        for part in drops:
+            part.generator = None
+
+
+class Embedding(nn.Module):
+    """A learned vector for each token, and, where tokens have features, a learned view of those added to it."""
+
+    def __init__(self, size: int, width: int, features: Tensor | None = None) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(size, width))
+        self.view = nn.Linear(features.shape[1], width, bias=False) if features is not None else None
+        if features is not None:
+            self.register_buffer("features", features, persistent=False)
+
+    def weight(self) -> Tensor:
+        """(V, H) all vectors."""
+        return self.table if self.view is None else self.table + self.view(self.features)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """The vectors of some ids."""
+        return nn.functional.embedding(ids, self.weight())
+
+
+class RecurrentEncoder(nn.Module):
+    """Reads a text forward, and backward too if asked."""
+
+    def __init__(self, cell: Cell, width: int, hidden: int, layers: int, bidirectional: bool, dropout: float) -> None:
+        super().__init__()
+        kind = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell]
+        both = hidden * (2 if bidirectional else 1)
+        sizes = [width, *[both] * (layers - 1)]
+        self.forward_layers = nn.ModuleList(kind(size, hidden, batch_first=True) for size in sizes)
+        self.backward_layers = nn.ModuleList(kind(size, hidden, batch_first=True) for size in sizes if bidirectional)
+        self.merge = nn.Linear(both, hidden) if bidirectional else nn.Identity()
+        self.drop = Dropout(dropout)
+
+    def forward(self, embedded_BTH: Tensor, mask_BT: Tensor) -> Memory:
+        """Hidden states. Padding stands behind what is read forward, and backward is read from the true end."""
+        lengths = mask_BT.sum(1)
+        places = torch.arange(mask_BT.shape[1], device=mask_BT.device)
+        reverse = torch.where(mask_BT, lengths[:, None] - 1 - places, places)[:, :, None]
+        hidden = embedded_BTH
+        for index, layer in enumerate(self.forward_layers):
+            inputs = self.drop(hidden) if index else hidden
+            hidden = layer(inputs)[0]
+            if self.backward_layers:
+                turned = inputs.gather(1, reverse.expand_as(inputs))
+                back = self.backward_layers[index](turned)[0]
+                hidden = torch.cat([hidden, back.gather(1, reverse.expand_as(back))], 2)
+        states = self.merge(hidden)
+        ends = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
+        first = states[:, 0] if self.backward_layers else 0
+        return Memory(states, mask_BT, states.gather(1, ends)[:, 0] + first)
+
+
+class RecurrentDecoder(nn.Module):
+    """Says symbols one after the other, looking back at the text by Luong's attention."""
+
+    def __init__(self, cell: Cell, hidden: int, layers: int, attention: Attention, dropout: float) -> None:
+        super().__init__()
+        kind = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell]
+        self.cell = kind(hidden, hidden, num_layers=layers, batch_first=True)
+        self.attention = attention
+        self.score = nn.Linear(hidden, hidden, bias=False) if attention in ("general", "concat") else nn.Identity()
+        self.query = nn.Linear(hidden, hidden, bias=False) if attention == "concat" else nn.Identity()
+        self.collapse = nn.Linear(hidden, 1, bias=False) if attention == "concat" else nn.Identity()
+        self.combine = nn.Linear(2 * hidden, hidden) if attention != "none" else nn.Identity()
+        self.drop = Dropout(dropout)
+
+    def forward(self, embedded_BOH: Tensor, memory: Memory, state: object = None) -> tuple[Tensor, object]:
+        """Hidden states for the next symbols, and the state to go on from."""
+        if state is None:
+            begin = memory.summary.expand(self.cell.num_layers, -1, -1).contiguous()
+            state = (begin, torch.zeros_like(begin)) if isinstance(self.cell, nn.LSTM) else begin
+        hidden_BOH, state = self.cell(embedded_BOH, state)
+        hidden_BOH = self.drop(hidden_BOH)
+        if self.attention == "none":
+            return hidden_BOH, state
+        context_BOH = self._attend(hidden_BOH, memory)
+        return torch.tanh(self.combine(torch.cat([context_BOH, hidden_BOH], 2))), state
+
+    def _attend(self, hidden_BOH: Tensor, memory: Memory) -> Tensor:
+        keys_BTH = self.score(memory.states)
+        if self.attention == "concat":
+            mixed_BOTH = torch.tanh(self.query(hidden_BOH)[:, :, None] + keys_BTH[:, None])
+            scores_BOT = self.collapse(mixed_BOTH)[..., 0]
+        else:
+            scores_BOT = hidden_BOH @ keys_BTH.transpose(1, 2)
+        weights_BOT = scores_BOT.masked_fill(~memory.mask[:, None], float("-inf")).softmax(2)
+        # a text of no tokens has nothing to look at
+        return torch.nan_to_num(weights_BOT) @ memory.states
+
+
+class Heads(nn.Module):
+    """Attention with several heads."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key_value = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden)
+        self.out = nn.Linear(hidden, hidden)
+
+    def split(self, x_BTH: Tensor) -> Tensor:
+        """(B, N, T, H/N)"""
+        return x_BTH.view(*x_BTH.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def keys_values(self, x_BTH: Tensor) -> tuple[Tensor, Tensor]:
+        """What can be looked at."""
+        keys, values = self.key_value(x_BTH).chunk(2, 2)
+        return self.split(keys), self.split(values)
+
+    def forward(self, x_BTH: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None, causal: bool = False) -> Tensor:
+        """Each place's look at what can be seen."""
+        looked = scaled_dot_product_attention(self.split(self.query(x_BTH)), *seen, attn_mask=mask, is_causal=causal)
+        return self.out(looked.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """A Transformer layer, normalised first; with a look at the memory if it is a decoder's."""
+
+    def __init__(self, hidden: int, heads: int, dropout: float, decodes: bool = False) -> None:
+        super().__init__()
+        self.self_norm, self.self_look = nn.LayerNorm(hidden), Heads(hidden, heads)
+        self.cross_norm = nn.LayerNorm(hidden) if decodes else None
+        self.cross_look = Heads(hidden, heads) if decodes else None
+        self.wide_norm, self.widen, self.narrow = (
+            nn.LayerNorm(hidden),
+            nn.Linear(hidden, 4 * hidden),
+            nn.Linear(4 * hidden, hidden),
+        )
+        self.drop = Dropout(dropout)
+
+    def forward(
+        self,
+        x_BTH: Tensor,
+        mask: Tensor | None,
+        memory: Memory | None = None,
+        before: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The next hidden states, and what later places can see of these."""
+        normed = self.self_norm(x_BTH)
+        seen = self.self_look.keys_values(normed)
+        if before is not None:
+            seen = (torch.cat([before[0], seen[0]], 2), torch.cat([before[1], seen[1]], 2))
+        causal = memory is not None and before is None and x_BTH.shape[1] > 1
+        x_BTH = x_BTH + self.drop(self.self_look(normed, seen, mask, causal))
+        if self.cross_look is not None and self.cross_norm is not None and memory is not None:
+            looked = self.cross_look(
+                self.cross_norm(x_BTH), self.cross_look.keys_values(memory.states), memory.mask[:, None, None]
+            )
+            x_BTH = x_BTH + self.drop(looked)
+        return x_BTH + self.drop(self.narrow(gelu(self.widen(self.wide_norm(x_BTH))))), seen
+
+
+class TransformerEncoder(nn.Module):
+    """Reads a text all at once."""
+
+    def __init__(self, hidden: int, layers: int, heads: int, dropout: float, places: int) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.empty(places, hidden))
+        self.blocks = nn.ModuleList(Block(hidden, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden)
+
+    def forward(self, embedded_BTH: Tensor, mask_BT: Tensor) -> Memory:
+        """Hidden states; places beyond the last known one share its vector."""
+        at = torch.arange(embedded_BTH.shape[1], device=mask_BT.device).clamp(max=len(self.places) - 1)
+        hidden = embedded_BTH + self.places[at]
+        for block in self.blocks:
+            hidden, _ = block(hidden, mask_BT[:, None, None])
+        states = self.norm(hidden)
+        return Memory(states, mask_BT, states[:, 0])
+
+
+class TransformerDecoder(nn.Module):
+    """Says symbols one after the other, each with a look at all before it and at the text."""
+
+    def __init__(self, hidden: int, layers: int, heads: int, dropout: float, places: int) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.empty(places, hidden))
+        self.blocks = nn.ModuleList(Block(hidden, heads, dropout, decodes=True) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden)
+
+    def forward(self, embedded_BOH: Tensor, memory: Memory, state: object = None) -> tuple[Tensor, object]:
+        """Hidden states for the next symbols, and the state to go on from."""
+        before = state if isinstance(state, list) else [None] * len(self.blocks)
+        said = before[0][0].shape[2] if before[0] is not None else 0
+        at = torch.arange(said, said + embedded_BOH.shape[1], device=embedded_BOH.device).clamp(
+            max=len(self.places) - 1
+        )
+        hidden, seen = embedded_BOH + self.places[at], []
+        for block, earlier in zip(self.blocks, before, strict=True):
+            hidden, now = block(hidden, None, memory, earlier)
+            seen.append(now)
+        return self.norm(hidden), seen

@@ -1,0 +1,198 @@
+"""The only optimisation loop.
+
+Everything random in a run follows from its seed and the number of the epoch or step, so a run that goes on from a
+checkpoint sees what it would have seen anyway, and ends with the same weights, to the bit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from math import cos, pi
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from stepedit import checkpoints
+from stepedit.batches import States, sample_states
+from stepedit.config import Run
+from stepedit.edits import Scripts
+from stepedit.errors import DataError
+from stepedit.evaluation import evaluate
+from stepedit.methods.method import Method
+from stepedit.programmers.layers import randomness
+from stepedit.programmers.programmer import Programmer
+from stepedit.registry import METHODS, PROGRAMMERS, TASKS
+from stepedit.sequences import PAD, Pairs
+
+SAVE_EVERY = 60.0  # seconds
+LOWEST_RATE = 0.01  # of the highest, at the end
+
+
+@dataclass
+class Standing:
+    """Where a run stands."""
+
+    step: int = 0
+    best: float = -1.0
+    best_epoch: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run has to say after a validation."""
+
+    epoch: int
+    step: int
+    loss: float
+    metrics: dict[str, float]
+    best: float
+    rate: float
+    seconds: float
+    steps_per_second: float
+
+
+def seed_weights(run: Run, method: Method) -> Programmer:
+    """A programmer with the weights that the seed says."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        return PROGRAMMERS[run.programmer].for_method(method, run.options)
+
+
+def make_method(run: Run) -> Method:
+    """The method of a run, for its task."""
+    return METHODS[run.method](TASKS[run.task].from_options(run.task_options))
+
+
+class Trainer:
+    """A run in progress."""
+
+    def __init__(self, run: Run, folder: Path, train: Pairs, validation: Pairs) -> None:
+        self.run, self.folder, self.train, self.validation = run, folder, train, validation
+        self.method = make_method(run)
+        self.net = seed_weights(run, self.method)
+        self.optimiser = make_optimiser(self.net, run)
+        self.standing = Standing()
+        self.batches = len(train) // run.options.batch
+        if not self.batches:
+            raise DataError(f"{len(train)} training pairs do not fill one batch of {run.options.batch}")
+        self.total = self.batches * run.epochs
+        self._scripts: Scripts | None = None
+
+    def fit(self, on_step: Callable[[int], None] | None = None) -> Iterator[Report]:
+        """Train to the end, with a report after every validation."""
+        started, saved, losses = time.monotonic() - self.standing.seconds, time.monotonic(), list[float]()
+        while self.standing.step < self.total:
+            epoch, skip = divmod(self.standing.step, self.batches)
+            states = self.epoch(epoch)
+            for index in range(skip, self.batches):
+                rows = np.arange(index * self.run.options.batch, (index + 1) * self.run.options.batch)
+                losses.append(self.step(states.take(rows)))
+                self.standing.seconds = time.monotonic() - started
+                if on_step:
+                    on_step(self.standing.step)
+                if time.monotonic() - saved > SAVE_EVERY:
+                    self.save()
+                    saved = time.monotonic()
+            if (epoch + 1) % self.run.validate_every == 0 or epoch + 1 == self.run.epochs:
+                yield self.validate(epoch + 1, float(np.mean(losses)) if losses else float("nan"))
+                losses, saved = [], time.monotonic()
+                if epoch + 1 - self.standing.best_epoch >= self.run.options.patience:
+                    return
+
+    def epoch(self, number: int) -> States:
+        """The states of an epoch, shuffled; sources are drawn anew where a target has many."""
+        rng = np.random.default_rng([self.run.seed, 1, number])
+        task, pairs = self.method.task, self.train
+        if task.redraws:
+            pairs = Pairs(task.resample(pairs.targets, rng), pairs.targets)
+        if task.redraws or self._scripts is None:
+            self._scripts = task.edits(pairs.sources, pairs.targets)
+        return sample_states(pairs, self._scripts, rng.permutation(len(pairs)), self.run.mode, rng)
+
+    def step(self, states: States) -> float:
+        """One step of the optimiser; the loss."""
+        options, step = self.run.options, self.standing.step
+        generator = torch.Generator().manual_seed(self.run.seed * 1_000_003 + step)
+        outputs_BO, _ = self.method.render(states)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate_at(step, self.total, self.run)
+        with randomness(self.net, generator):
+            logits_BOV: Tensor = self.net(states.ids, states.lengths, outputs_BO, options.forcing, generator)
+        loss = nn.functional.cross_entropy(logits_BOV.flatten(0, 1), outputs_BO.flatten(), ignore_index=PAD)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.net.parameters(), options.clip)
+        self.optimiser.step()
+        self.standing.step += 1
+        return loss.item()
+
+    def validate(self, epoch: int, loss: float) -> Report:
+        """Score on validation, keep the weights if they are the best so far, save where the run stands."""
+        began = time.monotonic()
+        metrics = evaluate(self.net, self.method, self.validation).means()
+        self.standing.seconds += time.monotonic() - began
+        score = metrics[self.method.task.stop_metric]
+        if score > self.standing.best:
+            self.standing.best, self.standing.best_epoch = score, epoch
+            facts = {"epoch": epoch, "step": self.standing.step, "validation": metrics}
+            checkpoints.write_tensors(self.folder / checkpoints.BEST, self.net.state_dict(), facts)
+        seconds, step = self.standing.seconds, self.standing.step
+        rate = rate_at(step, self.total, self.run)
+        report = Report(epoch, step, loss, metrics, self.standing.best, rate, seconds, step / max(seconds, 1e-9))
+        append_report(self.folder / checkpoints.METRICS, report)
+        self.save()
+        return report
+
+    def save(self) -> None:
+        """Write down all that going on needs."""
+        tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
+        tensors |= checkpoints.pack_optimiser(self.optimiser)
+        checkpoints.write_tensors(self.folder / checkpoints.LATEST, tensors, asdict(self.standing))
+
+    def resume(self) -> None:
+        """Go back to where the folder's run was last saved."""
+        path = self.folder / checkpoints.LATEST
+        if not path.exists():
+            return  # killed before anything was saved: from the start
+        tensors, facts = checkpoints.read_tensors(path)
+        net = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
+        checkpoints.load_weights(self.net, net, path)
+        rest = {name: tensor for name, tensor in tensors.items() if not name.startswith("net.")}
+        checkpoints.unpack_optimiser(self.optimiser, rest)
+        self.standing = Standing(**facts)
+        cut_reports(self.folder / checkpoints.METRICS, self.standing.step)
+
+
+def make_optimiser(net: nn.Module, run: Run) -> torch.optim.Optimizer:
+    """AdamW, which without weight decay is Adam; biases and norms do not decay."""
+    decays = [parameter for parameter in net.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in net.parameters() if parameter.ndim <= 1]
+    groups = [{"params": decays, "weight_decay": run.options.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=run.options.rate, betas=(0.9, 0.98))
+
+
+def rate_at(step: int, total: int, run: Run) -> float:
+    """The learning rate of a step: up in a line, then down along half a cosine."""
+    options = run.options
+    warm = min(1.0, (step + 1) / (options.warm_up + 1))
+    fall = (1 + cos(pi * min(step / total, 1))) / 2 if options.decay else 1.0
+    return options.rate * warm * (LOWEST_RATE + (1 - LOWEST_RATE) * fall)
+
+
+def append_report(path: Path, report: Report) -> None:
+    """One more line."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(report)) + "\n")
+
+
+def cut_reports(path: Path, step: int) -> None:
+    """Take back what was reported after a step that the run goes back to."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= step]
+    checkpoints.write_whole(path, "".join(f"{line}\n" for line in kept).encode())
