@@ -24,15 +24,15 @@ import numpy.typing as npt
 
 from stepedit import equations
 from stepedit.equation_counting import count_true, left_sides
-from stepedit.equations import PLUS, SMALLEST
+from stepedit.equations import MINUS, PLUS, SMALLEST
 from stepedit.errors import DataError
 from stepedit.sequences import IntArray, Sequences
 
 Progress = Callable[[int, int], None]  # so many of so many
 Codes = npt.NDArray[np.integer]  # (n, B) operator * N + integer - SMALLEST, with the operators in the order + - * /
 
-CHUNK = 1 << 16
-BLOCK = 1 << 13  # numbers whose few buffers stay in the cache
+CHUNK = 1 << 15
+BLOCK = 1 << 14  # numbers whose few buffers stay in the cache
 SMALL_SPACE = 1 << 21  # left sides that are all tried without further thought: a tenth of a second
 LARGE_SPACE = 1 << 27  # left sides that are all tried where most equations are wanted: some ten seconds
 PRIME = (1 << 31) - 1  # Mersenne: x mod PRIME is an addition and a shift
@@ -150,16 +150,26 @@ def _true_ones(codes: Codes, numbers: int) -> Sequences:
     residues = _residues(codes, numbers, PRIME)
     values = np.minimum(residues, PRIME - residues)
     passed = np.flatnonzero((values >= SMALLEST) & (values < numbers + SMALLEST))
-    codes, values, opposite = codes[:, passed].astype(np.int64), values[passed], residues[passed] > PRIME // 2
-    codes = np.where((codes < 2 * numbers) & opposite, (codes + numbers) % (2 * numbers), codes)
+    operators, integers, opposites = _meanings(numbers)
+    codes, values, negative = codes[:, passed], values[passed], residues[passed] > PRIME // 2
+    codes = np.where(negative, opposites.take(codes), codes)
     prime, known = PRIME, PRIME
     while known <= bound and len(values):
         prime = _prime_below(prime)
         known *= prime
         passed = np.flatnonzero(_residues(codes, numbers, prime) == values)
         codes, values = codes[:, passed], values[passed]
-    operators, integers = np.divmod(codes.T, numbers)
-    return equations.write(operators[:, 0] == 1, integers + SMALLEST, operators[:, 1:] + PLUS, values)
+    codes = codes.T
+    return equations.write(operators[codes[:, 0]] == MINUS, integers[codes], operators[codes[:, 1:]], values)
+
+
+@lru_cache(maxsize=8)
+def _meanings(numbers: int) -> tuple[IntArray, IntArray, IntArray]:
+    """By code: its operator's id, its integer, and the code of the opposite (itself where it opens no term)."""
+    operators, integers = np.divmod(np.arange(4 * numbers), numbers)
+    opposites = np.arange(4 * numbers)
+    opposites[: 2 * numbers] = np.roll(opposites[: 2 * numbers], numbers)
+    return operators + PLUS, integers + SMALLEST, opposites
 
 
 def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
