@@ -35,6 +35,7 @@ LAYERS = [
     "checkpoints",
     "evaluation",
     "training",
+    "editor",
     "display",
     "commands",
     "cli",

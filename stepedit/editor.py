@@ -1,0 +1,62 @@
+"""A trained run, ready to edit: `Editor.load("runs/x").edit(["6 10 9 5 2 3"])`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepedit import checkpoints
+from stepedit.config import Run
+from stepedit.errors import DataError, PairError
+from stepedit.evaluation import predict
+from stepedit.interpreter import Outcome
+from stepedit.methods.method import Method
+from stepedit.programmers.programmer import Programmer
+from stepedit.training import make_method, seed_weights
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What came of one text: the result, whether the programmer said it was done, and each step if asked for."""
+
+    source: str
+    text: str
+    finished: bool
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Editor:
+    """A programmer with its method."""
+
+    run: Run
+    method: Method
+    programmer: Programmer
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Editor:
+        """The best weights of a run; DataError in one line if the folder is damaged, foreign or of another version."""
+        place = Path(folder)
+        run = checkpoints.read_run(place)
+        method = make_method(run)
+        programmer = seed_weights(run, method)
+        path = place / checkpoints.BEST
+        checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)
+        return cls(run, method, programmer.eval())
+
+    def edit(self, texts: Sequence[str], trace: bool = False) -> list[Edited]:
+        """Each text edited, in order; DataError names the first (from 1) that is empty or holds an unknown token."""
+        words = self.method.task.vocabulary
+        try:
+            sources = words.encode(texts)
+        except PairError as error:
+            raise DataError(f"line {error.index + 1}: {error.reason}") from None
+        empty = [index for index, length in enumerate(sources.lengths) if length == 0]
+        if empty:
+            raise DataError(f"line {empty[0] + 1}: the text is empty")
+        outcomes = predict(self.programmer, self.method, sources, trace)
+        return [
+            Edited(text, words.text(outcome.tokens), outcome.finished, outcome)
+            for text, outcome in zip(texts, outcomes, strict=True)
+        ]

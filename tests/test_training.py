@@ -1,0 +1,151 @@
+"""Training really learns, and a run that is killed and goes on ends as if nothing had happened."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from stepedit import checkpoints
+from stepedit.config import Options, Run
+from stepedit.editor import Editor
+from stepedit.errors import DataError
+from stepedit.registry import METHODS, TASKS
+from stepedit.training import Trainer, rate_at
+
+SMALL = {"hidden": 16, "heads": 2, "layers": 1, "batch": 32, "warm_up": 5}
+
+
+def make_run(task: str, method: str, mode: str = "online", epochs: int = 2, **options: object) -> Run:
+    return Run.model_validate(
+        {
+            "task": task,
+            "task_options": {"numbers": 10, "length": 4} if task != "sort" else {"numbers": 30, "length": 3},
+            "method": method,
+            "mode": mode,
+            "epochs": epochs,
+            "options": {**SMALL, **options},
+        }
+    )
+
+
+def make_trainer(run: Run, folder: Path, size: int = 128) -> Trainer:
+    task = TASKS[run.task].from_options(run.task_options)
+    pairs = task.generate(size, np.random.default_rng(0))
+    folder.mkdir(exist_ok=True)
+    checkpoints.write_run(folder, run)
+    return Trainer(run, folder, pairs.take(slice(size * 3 // 4)), pairs.take(slice(size * 3 // 4, None)))
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_cell_of_the_table_trains_and_its_run_can_edit(task: str, method: str, mode: str, tmp_path: Path) -> None:
+    trainer = make_trainer(make_run(task, method, mode), tmp_path / "run")
+    reports = list(trainer.fit())
+    assert len(reports) == 2
+    assert all(np.isfinite(report.loss) for report in reports)
+    assert set(reports[-1].metrics) == set(TASKS[task].metrics)
+    text = trainer.method.task.vocabulary.decode(trainer.validation.sources)[0]
+    assert Editor.load(tmp_path / "run").edit([text], trace=True)[0].source == text
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm", "transformer"])
+def test_a_small_net_learns_to_sort(cell: str, tmp_path: Path) -> None:
+    run = make_run("sort", "recurrence", epochs=60, cell=cell, hidden=32, rate=0.004, dropout=0.0, weight_decay=0.0)
+    trainer = make_trainer(run, tmp_path / "run", size=512)
+    reports = list(trainer.fit())
+    assert reports[-1].best > 0.8
+    assert reports[0].metrics["sequence"] < 0.6
+
+
+def test_killed_again_and_again_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:
+    """With SIGKILL, at random moments, also while a checkpoint is being written."""
+    program = """
+import sys
+from pathlib import Path
+from stepedit import training
+from tests.test_training import make_run, make_trainer
+training.SAVE_EVERY = 0.02
+trainer = make_trainer(make_run("aec", "recurrence", epochs=12, dropout=0.1), Path(sys.argv[1]))
+trainer.resume()
+for report in trainer.fit():
+    print(report.epoch, flush=True)
+"""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    command = [sys.executable, "-c", program]
+    subprocess.run([*command, str(whole)], check=True, capture_output=True)
+    chance, kills = random.Random(1), 0
+    for _ in range(30):
+        with subprocess.Popen([*command, str(broken)], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(chance.uniform(0, 0.4))
+            if process.poll() is not None:
+                break
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+    subprocess.run([*command, str(broken)], check=True, capture_output=True)
+    assert kills >= 3
+    for name in (checkpoints.LATEST, checkpoints.BEST):
+        first, second = (checkpoints.read_tensors(folder / name)[0] for folder in (whole, broken))
+        assert all(torch.equal(first[key], second[key]) for key in first)
+    losses = [
+        [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for folder in (whole, broken)
+    ]
+    assert len(losses[0]) == len(losses[1]) == 12
+
+
+def test_a_failed_write_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(make_run("aor", "recurrence"), tmp_path / "run", size=180)
+    list(trainer.fit())
+    before = (tmp_path / "run" / checkpoints.LATEST).read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        trainer.save()
+    assert (tmp_path / "run" / checkpoints.LATEST).read_bytes() == before
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_the_rate_rises_then_falls() -> None:
+    run = make_run("aor", "recurrence")
+    rates = [rate_at(step, 100, run) for step in range(100)]
+    assert max(rates) <= run.options.rate
+    assert np.argmax(rates) == run.options.warm_up
+    assert rates[-1] < 0.02 * run.options.rate
+    flat = Run.model_validate({"task": "aor", "epochs": 1, "options": Options.preset("paper")})
+    assert {rate_at(step, 100, flat) for step in range(100)} == {1e-5}
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda folder: (folder / "config.json").unlink(), "no run here"),
+        (lambda folder: (folder / "config.json").write_text("{"), "damaged"),
+        (lambda folder: (folder / "config.json").write_text('{"format": 9}'), "another version"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"garbage"), "damaged"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "no such file"),
+    ],
+)
+def test_a_damaged_run_is_told_in_one_line(damage: object, complaint: str, tmp_path: Path) -> None:
+    list(make_trainer(make_run("aor", "recurrence", epochs=1), tmp_path / "run", size=180).fit())
+    damage(tmp_path / "run")  # type: ignore[operator]
+    with pytest.raises(DataError, match=complaint) as caught:
+        Editor.load(tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+def test_too_few_pairs_for_a_batch_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="do not fill one batch"):
+        make_trainer(make_run("aor", "recurrence", batch=1000), tmp_path / "run")
