@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from stepedit import __version__
 from stepedit.config import Run, checked
 from stepedit.errors import DataError, located
 
-CONFIG, VOCABULARY, BEST, LATEST, METRICS = (
-    "config.json",
-    "vocabulary.json",
-    "model.safetensors",
-    "checkpoint.safetensors",
-    "metrics.jsonl",
-)
+CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
+BEST, LATEST, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
 FORMAT = 1
 
 
@@ -63,9 +60,32 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path}: damaged (not valid JSON)") from None
 
 
-def write_run(folder: Path, run: Run) -> None:
-    """Write down what repeats a run."""
-    write_json(folder / CONFIG, {"format": FORMAT, **run.model_dump()})
+def write_run(folder: Path, run: Run, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Write down what repeats a run, the words it knows, and a card for people."""
+    write_json(folder / VOCABULARY, {"inputs": list(inputs), "outputs": list(outputs)})
+    write_whole(folder / CARD, _card(run, folder.name).encode())
+    write_json(folder / CONFIG, {"format": FORMAT, "stepedit": __version__, **run.model_dump()})
+
+
+def _card(run: Run, name: str) -> str:
+    """What people should know about a run."""
+    data = run.data or f"made from seed {run.seed}, {run.size:,} targets"
+    options = "\n".join(f"| {key} | {value} |" for key, value in run.options.model_dump().items())
+    return f"""# {name}: {run.task}, {run.method}, {run.mode}
+
+A programmer of stepedit {__version__}: it edits text of the task `{run.task}` \
+({", ".join(f"{key}={value}" for key, value in run.task_options.items())}).
+
+- Use it: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
+- Score it: `stepedit evaluate {name}`
+- Data: {data}
+- Seed {run.seed}, at most {run.epochs:,} epochs; validations are in `metrics.jsonl`
+- The weights are those that did best on validation. It knows no other text than that of its task.
+
+| option | value |
+|---|---|
+{options}
+"""
 
 
 def read_run(folder: Path) -> Run:
@@ -73,8 +93,16 @@ def read_run(folder: Path) -> Run:
     value = read_json(folder / CONFIG)
     if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
         raise DataError(f"{folder / CONFIG}: not a run of format {FORMAT}; it was written by another version")
+    value.pop("stepedit", None)
     with located(str(folder / CONFIG)):
         return checked(Run, value)
+
+
+def check_vocabulary(folder: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """DataError if a run's words are not those that its task and method have in this version."""
+    known = read_json(folder / VOCABULARY)
+    if known != {"inputs": list(inputs), "outputs": list(outputs)}:
+        raise DataError(f"{folder / VOCABULARY}: these are not the words of the task and method in {CONFIG}")
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

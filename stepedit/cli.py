@@ -13,8 +13,11 @@ import typer
 
 from stepedit import __version__
 from stepedit.commands.data import data
+from stepedit.commands.edit import edit
+from stepedit.commands.evaluate import evaluate
 from stepedit.commands.inspect import inspect
 from stepedit.commands.tasks import tasks
+from stepedit.commands.train import train
 from stepedit.commands.walk import walk
 from stepedit.errors import UserError
 
@@ -48,7 +51,7 @@ def _fail(message: str, code: int) -> None:
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
-for command in (tasks, walk, data, inspect):
+for command in (tasks, walk, data, inspect, train, evaluate, edit):
     app.command()(answering(command))
 
 

@@ -40,6 +40,7 @@ class Editor:
         place = Path(folder)
         run = checkpoints.read_run(place)
         method = make_method(run)
+        checkpoints.check_vocabulary(place, method.task.vocabulary.tokens, method.outputs.tokens)
         programmer = seed_weights(run, method)
         path = place / checkpoints.BEST
         checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)

@@ -10,14 +10,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from math import cos, pi
+from math import ceil, cos, pi
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stepedit import checkpoints
+from stepedit import checkpoints, datasets
 from stepedit.batches import States, sample_states
 from stepedit.config import Run
 from stepedit.edits import Scripts
@@ -30,6 +30,7 @@ from stepedit.registry import METHODS, PROGRAMMERS, TASKS
 from stepedit.sequences import PAD, Pairs
 
 SAVE_EVERY = 60.0  # seconds
+VALIDATIONS = 40  # in a run, at the most
 LOWEST_RATE = 0.01  # of the highest, at the end
 
 
@@ -69,6 +70,15 @@ def make_method(run: Run) -> Method:
     return METHODS[run.method](TASKS[run.task].from_options(run.task_options))
 
 
+def load_pairs(run: Run, progress: Callable[[int, int], None] | None = None) -> dict[str, Pairs]:
+    """The splits of a run: read from where its data lie, or made again from its seed."""
+    task = TASKS[run.task].from_options(run.task_options)
+    if run.data is not None:
+        return {name: lines.encode(task) for name, lines in datasets.read(Path(run.data)).splits.items()}
+    pairs = task.generate(run.size, np.random.default_rng(run.seed), progress)
+    return {name: pairs.take(part) for name, part in datasets.split(run.size).items()}
+
+
 class Trainer:
     """A run in progress."""
 
@@ -83,6 +93,12 @@ class Trainer:
             raise DataError(f"{len(train)} training pairs do not fill one batch of {run.options.batch}")
         self.total = self.batches * run.epochs
         self._scripts: Scripts | None = None
+
+    def begin(self) -> None:
+        """Make the run's folder and write down what repeats it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        words = self.method.task.vocabulary.tokens, self.method.outputs.tokens
+        checkpoints.write_run(self.folder, self.run, *words)
 
     def fit(self, on_step: Callable[[int], None] | None = None) -> Iterator[Report]:
         """Train to the end, with a report after every validation."""
@@ -167,6 +183,34 @@ class Trainer:
         checkpoints.unpack_optimiser(self.optimiser, rest)
         self.standing = Standing(**facts)
         cut_reports(self.folder / checkpoints.METRICS, self.standing.step)
+
+
+def seconds_per_step(trainer: Trainer, steps: int = 6) -> float:
+    """How long a step takes, tried on a trainer that is thrown away afterwards."""
+    states = trainer.epoch(0)
+    size = trainer.run.options.batch
+    taken = []
+    for index in range(steps + 2):
+        rows = np.arange(size) + size * (index % trainer.batches)
+        began = time.perf_counter()
+        trainer.step(states.take(rows))
+        taken.append(time.perf_counter() - began)
+    return float(np.median(taken[2:]))
+
+
+def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None) -> Run:
+    """The run with its length fixed: epochs that fit the minutes, and validations that take a tenth of them or less."""
+    trial = Trainer(run, folder, pairs["train"], pairs["val"])
+    step = seconds_per_step(trial)
+    began = time.perf_counter()
+    evaluate(trial.net, trial.method, pairs["val"])
+    validation, epoch = time.perf_counter() - began, step * trial.batches
+    epochs = run.epochs
+    if minutes is not None:
+        epochs = max(1, min(epochs, int(minutes * 60 * 0.92 / epoch)))
+    least = ceil(validation / (0.1 * epoch))
+    every = max(least, epochs // VALIDATIONS, 1)
+    return run.model_copy(update={"epochs": epochs, "validate_every": min(every, epochs)})
 
 
 def make_optimiser(net: nn.Module, run: Run) -> torch.optim.Optimizer:

@@ -38,9 +38,9 @@ def make_run(task: str, method: str, mode: str = "online", epochs: int = 2, **op
 def make_trainer(run: Run, folder: Path, size: int = 128) -> Trainer:
     task = TASKS[run.task].from_options(run.task_options)
     pairs = task.generate(size, np.random.default_rng(0))
-    folder.mkdir(exist_ok=True)
-    checkpoints.write_run(folder, run)
-    return Trainer(run, folder, pairs.take(slice(size * 3 // 4)), pairs.take(slice(size * 3 // 4, None)))
+    trainer = Trainer(run, folder, pairs.take(slice(size * 3 // 4)), pairs.take(slice(size * 3 // 4, None)))
+    trainer.begin()
+    return trainer
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
@@ -134,6 +134,11 @@ def test_the_rate_rises_then_falls() -> None:
         (lambda folder: (folder / "config.json").unlink(), "no run here"),
         (lambda folder: (folder / "config.json").write_text("{"), "damaged"),
         (lambda folder: (folder / "config.json").write_text('{"format": 9}'), "another version"),
+        (
+            lambda folder: (folder / "config.json").write_text('{"format": 1, "task": "aor", "epoch": 3}'),
+            "unknown option",
+        ),
+        (lambda folder: (folder / "vocabulary.json").write_text("[]"), "not the words of the task"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"garbage"), "damaged"),
         (lambda folder: (folder / "model.safetensors").unlink(), "no such file"),
     ],

@@ -1,0 +1,75 @@
+"""`stepedit edit`: edit texts with a trained run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stepedit.commands.common import console
+from stepedit.display import aligned, plain, step_diff
+from stepedit.errors import located
+
+if TYPE_CHECKING:
+    from stepedit.editor import Edited, Editor
+    from stepedit.interpreter import Step
+
+BATCH = 1024  # lines read at a time
+
+
+def edit(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts.", show_default="lines of standard input")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show each step, and how sure the programmer was.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each text, with its steps.")] = False,
+) -> None:
+    """Edit texts, one result a line, in order.
+
+    Example: stepedit edit runs/aor "6 10 9 5 2 3" --trace
+    """
+    from stepedit.editor import Editor
+
+    editor = Editor.load(run)
+    lines = iter(texts) if texts else (line.rstrip("\r\n") for line in sys.stdin)
+    first = 0
+    while batch := list(islice(lines, BATCH)):
+        with located(f"lines from {first + 1} on" if first else "input"):
+            results = editor.edit(batch, trace=trace or as_json)
+        for result in results:
+            _show(result, editor, trace, as_json)
+        first += len(batch)
+
+
+def _show(result: Edited, editor: Editor, trace: bool, as_json: bool) -> None:
+    out = console()
+    if as_json:
+        steps = [_step(step, editor) for step in result.outcome.trace]
+        whole = {"source": result.source, "text": result.text, "finished": result.finished, "steps": steps}
+        out.print(Text(json.dumps(whole)))
+        return
+    if trace:
+        words = editor.method.task.vocabulary
+        rows: list[list[str | Text]] = [["step", "sure", "text"], ["", "", plain(result.source)]]
+        for number, step in enumerate(result.outcome.trace, start=1):
+            rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, words)])
+        out.print(aligned(rows))
+    note = "" if result.finished else "   (stopped at the limit)"
+    out.print(plain(f"{result.text}{note if trace else ''}"))
+
+
+def _step(step: Step, editor: Editor) -> dict[str, Any]:
+    words = editor.method.task.vocabulary
+    return {
+        "operation": step.operation,
+        "position": step.start,
+        "before": words.text(step.before),
+        "after": words.text(step.after),
+        "text": words.text(step.state),
+        "skipped": step.skipped,
+        "confidence": step.confidence,
+    }

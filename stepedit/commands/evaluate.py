@@ -1,0 +1,109 @@
+"""`stepedit evaluate`: how right a run is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stepedit.commands.common import console, progress_bar
+from stepedit.display import aligned
+from stepedit.errors import DataError
+
+if TYPE_CHECKING:
+    from stepedit.evaluation import Evaluation
+    from stepedit.sequences import Pairs
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    data: Annotated[Path | None, typer.Option(help="Other data than the run's own.", show_default=False)] = None,
+    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+) -> None:
+    """Score a run on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
+
+    Predictions go to predictions-SPLIT.jsonl in the run's folder.
+    """
+    from stepedit import datasets, evaluation
+    from stepedit.editor import Editor
+    from stepedit.training import load_pairs
+
+    editor = Editor.load(run)
+    if data is None:
+        splits = load_pairs(editor.run)
+    else:
+        splits = {name: lines.encode(editor.method.task) for name, lines in datasets.read(data).splits.items()}
+    if split not in splits:
+        raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
+    with progress_bar(f"editing {split}") as progress:
+        result = evaluation.evaluate(editor.programmer, editor.method, splits[split], progress)
+    _write_predictions(run / f"predictions-{split}.jsonl", editor, splits[split], result)
+    summary = _summary(editor, splits[split], result, split)
+    if as_json:
+        console().print(Text(json.dumps(summary)))
+    else:
+        _show(summary)
+
+
+def _summary(editor: Any, pairs: Pairs, result: Evaluation, split: str) -> dict[str, Any]:
+    import numpy as np
+
+    from stepedit.evaluation import breakdown, interval
+
+    rng = np.random.default_rng(0)
+    task = editor.method.task
+    headline = result.scores[task.metrics[0]]
+    edits = task.edits(pairs.sources, pairs.targets).counts
+    return {
+        "task": task.name,
+        "method": editor.run.method,
+        "mode": editor.run.mode,
+        "split": split,
+        "pairs": len(pairs),
+        "metrics": {name: [float(s.mean()), *interval(s, rng)] for name, s in result.scores.items()},
+        "finished": sum(outcome.finished for outcome in result.outcomes) / len(pairs),
+        "headline": task.metrics[0],
+        "by_edits": breakdown(headline, edits),
+        "by_length": breakdown(headline, pairs.sources.lengths),
+    }
+
+
+def _show(summary: dict[str, Any]) -> None:
+    out = console()
+    head = f"{summary['task']} {summary['method']} {summary['mode']}, {summary['split']}: {summary['pairs']:,} pairs"
+    out.print(Text(f"{head}, {summary['finished']:.1%} finished\n"))
+    rows = [["metric", "mean", "95 % interval"]]
+    rows += [
+        [name, f"{mean:.2%}", f"{low:.2%} to {high:.2%}"] for name, (mean, low, high) in summary["metrics"].items()
+    ]
+    out.print(aligned(rows))
+    for title, key in (("edits needed", "by_edits"), ("source length", "by_length")):
+        table = [[title, "pairs", summary["headline"]]]
+        table += [[str(group), f"{count:,}", f"{mean:.2%}"] for group, (count, mean) in summary[key].items()]
+        out.print(Text())
+        out.print(aligned(table))
+
+
+def _write_predictions(path: Path, editor: Any, pairs: Pairs, result: Evaluation) -> None:
+    from stepedit.checkpoints import write_whole
+
+    words = editor.method.task.vocabulary
+    rows = zip(words.decode(pairs.sources), words.decode(pairs.targets), words.decode(result.predictions), strict=True)
+    lines = [
+        json.dumps(
+            {
+                "source": source,
+                "target": target,
+                "prediction": prediction,
+                "finished": outcome.finished,
+                "steps": outcome.steps,
+                **{name: float(scores[index]) for name, scores in result.scores.items()},
+            }
+        )
+        for index, ((source, target, prediction), outcome) in enumerate(zip(rows, result.outcomes, strict=True))
+    ]
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())

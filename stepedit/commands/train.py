@@ -1,0 +1,170 @@
+"""`stepedit train`: teach a programmer."""
+
+from __future__ import annotations
+
+import inspect as signatures
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from stepedit.commands.common import Length, Numbers, Options, Seed, console, make_task, progress_bar
+from stepedit.config import PRESETS, Run, checked
+from stepedit.config import Options as Teaching
+from stepedit.errors import DataError, UserError, located
+from stepedit.registry import METHODS, TASKS
+
+if TYPE_CHECKING:
+    from stepedit.training import Report, Trainer
+
+UNLIMITED = 100_000  # epochs
+
+
+def with_teaching(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one more option for each way of teaching, its help and defaults read from the presets."""
+    signature = signatures.signature(command, eval_str=True)  # typer does not look into strings here
+    kept = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
+    for name, field in Teaching.model_fields.items():
+        defaults = ", ".join(f"{preset}: {values.get(name, field.default)}" for preset, values in PRESETS.items())
+        option = typer.Option(
+            f"--{name.replace('_', '-')}", help=field.description, show_default=defaults, metavar="VALUE"
+        )
+        kind = Annotated[str | None, option]
+        kept.append(signatures.Parameter(name, signatures.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+        command.__annotations__[name] = kind
+    command.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return command
+
+
+@with_teaching
+def train(
+    task: Annotated[str | None, typer.Argument(help=f"The task: {', '.join(TASKS)}.", show_default=False)] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="The run's folder, to be made.", show_default=False)],
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "recurrence",
+    mode: Annotated[str, typer.Option(help="offline: sources only; online: any state on the way.")] = "online",
+    data: Annotated[Path | None, typer.Option(help="Splits that exist already.", show_default="made anew")] = None,
+    numbers: Numbers = None,
+    length: Length = None,
+    size: Annotated[int, typer.Option(help="D, how many distinct targets, over all splits.")] = 10_000,
+    seed: Seed = 0,
+    option: Options = None,
+    preset: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}: defaults of the options below.")] = "fast",
+    max_epochs: Annotated[int | None, typer.Option(min=1, help="Stop then.", show_default="no limit")] = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="A budget that the length and the learning rate are fitted to.",
+            show_default="30, if no --max-epochs",
+        ),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="JSON file with options of this command.", show_default=False)
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    **teaching: str | None,
+) -> None:
+    """Teach a programmer, and keep the weights that do best on validation.
+
+    Example: stepedit train aor --method recurrence --mode online --numbers 10 --length 5 --size 10000 --out runs/aor
+    """
+    import torch
+
+    from stepedit import checkpoints
+    from stepedit.training import Trainer, load_pairs, plan
+
+    torch.set_flush_denormal(True)  # tiny numbers would make a step three times as slow
+    if resume:
+        run = checkpoints.read_run(out)
+        pairs = load_pairs(run)
+    else:
+        if task is None:
+            raise UserError(f"which task? one of {', '.join(TASKS)}")
+        if out.exists() and any(out.iterdir()):
+            raise DataError(f"{out} exists already; choose another folder, or --resume to go on with the run in it")
+        chosen = {name: value for name, value in teaching.items() if value is not None} | _from_file(config)
+        values = {"task": task, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
+        values |= {"task_options": _task_options(task, data, numbers, length, option), "threads": threads}
+        values |= {"data": str(data) if data else None, "options": Teaching.preset(preset, **chosen).model_dump()}
+        run = checked(Run, {**values, "epochs": max_epochs or UNLIMITED})
+    torch.set_num_threads(run.threads or torch.get_num_threads())
+    if not resume:
+        with progress_bar(f"{task}: drawing targets") as progress:
+            pairs = load_pairs(run, progress)
+        run = plan(run, out, pairs, max_minutes or (None if max_epochs else 30.0))
+    trainer = Trainer(run, out, pairs["train"], pairs["val"])
+    if not resume:
+        trainer.begin()
+    else:
+        trainer.resume()
+    _fit(trainer, out)
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        values = json.loads(path.read_bytes())
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{path}: a JSON object was expected")
+    return values
+
+
+def _task_options(
+    task: str, data: Path | None, numbers: int | None, length: int | None, option: list[str] | None
+) -> dict[str, Any]:
+    """The task's options: those said, or those that existing data need."""
+    from dataclasses import asdict
+
+    from stepedit import datasets
+
+    if data is not None and not (numbers or length or option):
+        with located(str(data)):
+            setting = datasets.task_of(datasets.read(data), task)
+            assert setting is not None
+            return asdict(setting)  # type: ignore[call-overload]
+    return asdict(make_task(task, numbers, length, option))  # type: ignore[call-overload]
+
+
+def _fit(trainer: Trainer, out: Path) -> None:
+    """Train with a bar on a terminal, and a line for every validation."""
+    lines, screen = console(), Console(stderr=True)
+    run = trainer.run
+    count = sum(parameter.numel() for parameter in trainer.net.parameters())
+    size = f"{count:,} parameters, {run.epochs:,} epochs of {trainer.batches} batches"
+    lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.validate_every}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        work = bar.add_task("training", total=trainer.total, completed=trainer.standing.step)
+        try:
+            for report in trainer.fit(lambda step: bar.update(work, completed=step)):
+                lines.print(_line(report))
+        except KeyboardInterrupt:
+            trainer.save()
+            raise UserError(
+                f"stopped at step {trainer.standing.step:,}; go on with: stepedit train --resume --out {out}"
+            ) from None
+    metric = trainer.method.task.stop_metric
+    lines.print(
+        Text(f"best validation {metric} {trainer.standing.best:.2%} at epoch {trainer.standing.best_epoch}; in {out}")
+    )
+
+
+def _line(report: Report) -> Text:
+    metrics = "  ".join(f"{name} {value:.2%}" for name, value in report.metrics.items())
+    speed = f"{report.steps_per_second:.1f} steps/s"
+    return Text(f"epoch {report.epoch:>5}  loss {report.loss:.4f}  {metrics}  {speed}  {report.seconds / 60:.1f} min")

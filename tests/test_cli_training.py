@@ -1,0 +1,138 @@
+"""Train, evaluate, edit, go on: the commands, run as a user runs them."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from stepedit.cli import main; main()"]
+SMALL = ["--hidden", "16", "--heads", "2", "--layers", "1", "--batch", "32", "--rate", "0.005", "--threads", "1"]
+
+
+def stepedit(
+    *arguments: object, given: str | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, input=given, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "sort"
+    setting = ["sort", "--numbers", 20, "--length", 3, "--size", 400]
+    made = stepedit("train", *setting, *SMALL, "--max-epochs", 40, "--seed", 1, "--out", folder)
+    assert made.returncode == 0, made.stderr
+    assert "best validation sequence" in made.stdout
+    return folder
+
+
+def test_a_run_holds_what_repeats_it(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert {"config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "README.md"} <= names
+    config = json.loads((run / "config.json").read_text())
+    assert (config["task"], config["seed"], config["options"]["hidden"]) == ("sort", 1, 16)
+    assert json.loads((run / "vocabulary.json").read_text())["outputs"][:3] == ["<pad>", "<done>", "<swap>"]
+    assert "stepedit evaluate sort" in (run / "README.md").read_text()
+    reports = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [report["epoch"] for report in reports] == sorted(report["epoch"] for report in reports)
+
+
+def test_evaluate_gives_all_metrics_with_intervals_and_predictions(run: Path) -> None:
+    shown = stepedit("evaluate", run, "--json")
+    assert shown.returncode == 0, shown.stderr
+    summary = json.loads(shown.stdout)
+    assert set(summary["metrics"]) == {"sequence", "token"}
+    mean, low, high = summary["metrics"]["sequence"]
+    assert 0.5 < low <= mean <= high <= 1
+    assert summary["pairs"] == sum(count for count, _ in summary["by_edits"].values()) == 60
+    rows = [json.loads(line) for line in (run / "predictions-test.jsonl").read_text().splitlines()]
+    assert sum(row["sequence"] for row in rows) / len(rows) == pytest.approx(mean)
+    table = stepedit("evaluate", run, "--split", "val").stdout
+    assert "95 % interval" in table
+    assert "edits needed" in table
+
+
+def test_edit_keeps_the_order_of_lines_and_shows_steps(run: Path) -> None:
+    texts = ["3 2 1", "1 2 3", "9 9 1", "5 4 4"]
+    plain = stepedit("edit", run, given="".join(f"{text}\n" for text in texts))
+    assert plain.returncode == 0, plain.stderr
+    traced = stepedit("edit", run, *texts, "--json")
+    results = [json.loads(line) for line in traced.stdout.splitlines()]
+    assert [result["source"] for result in results] == texts
+    assert [result["text"] for result in results] == plain.stdout.splitlines()
+    for result in results:
+        for step in result["steps"]:
+            assert {"operation", "position", "before", "after", "text", "skipped", "confidence"} == set(step)
+            assert 0 <= step["confidence"] <= 1
+    shown = stepedit("edit", run, "3 2 1", "--trace").stdout
+    assert "→" in shown
+    assert "%" in shown
+
+
+def test_python_can_edit_too(run: Path) -> None:
+    from stepedit import Editor
+
+    (result,) = Editor.load(run).edit(["3 2 1"], trace=True)
+    assert result.source == "3 2 1"
+    assert result.outcome.trace[0].operation == "swap"
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_does(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    setting = ["train", "aec", "--size", "400", *SMALL, "--max-epochs", "60", "--out", str(folder)]
+    with subprocess.Popen([*COMMAND, *setting], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while "loss" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert f"go on with: stepedit train --resume --out {folder}" in said
+    went_on = stepedit("train", "--resume", "--out", folder)
+    assert went_on.returncode == 0, went_on.stderr
+    epochs = [json.loads(line)["epoch"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert epochs[-1] == 60
+    assert epochs == sorted(set(epochs))
+
+
+def test_existing_splits_and_a_file_of_options_can_be_used(tmp_path: Path) -> None:
+    assert stepedit("data", "aor", "--size", 300, "--out", tmp_path / "d").returncode == 0
+    (tmp_path / "options.json").write_text('{"hidden": 8, "heads": 2, "batch": 64, "cell": "gru"}')
+    made = stepedit(
+        *["train", "aor", "--data", tmp_path / "d", "--config", tmp_path / "options.json", "--max-epochs", 1],
+        *["--threads", 1, "--method", "tagging", "--out", tmp_path / "run"],
+    )
+    assert made.returncode == 0, made.stderr
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["options"]["cell"], config["method"], config["data"]) == ("gru", "tagging", str(tmp_path / "d"))
+    assert stepedit("evaluate", tmp_path / "run").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["train", "--out", "x"], "which task?"),
+        (["train", "sort", "--method", "tagger", "--out", "x"], "unknown method 'tagger' (did you mean 'tagging'?)"),
+        (["train", "sort", "--mode", "onlin", "--out", "x"], "mode: "),
+        (["train", "sort", "--hidden", "two", "--out", "x"], "hidden: "),
+        (["train", "sort", "--preset", "fats", "--out", "x"], "unknown preset 'fats' (did you mean 'fast'?)"),
+        (["train", "sort", "--size", "40", "--out", "x"], "do not fill one batch"),
+        (["train", "sort", "--out", "{run}"], "exists already"),
+        (["train", "--resume", "--out", "nowhere"], "nowhere: no run here"),
+        (["evaluate", "nowhere"], "nowhere: no run here"),
+        (["evaluate", "{run}", "--split", "tset"], "no split 'tset'; there are: train, val, test"),
+        (["edit", "{run}", "3 x 1"], "line 1: unknown token 'x'"),
+        (["edit", "{run}", ""], "line 1: the text is empty"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(arguments: list[str], complaint: str, run: Path, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in run.iterdir()}
+    answer = stepedit(*(argument.format(run=run) for argument in arguments), folder=tmp_path)
+    assert answer.returncode == 2, answer.stdout + answer.stderr
+    assert complaint in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+    assert before == {path: path.stat().st_mtime_ns for path in run.iterdir()}
