@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from stepedit import checkpoints, datasets
 from stepedit.batches import States, sample_states
@@ -24,7 +25,7 @@ from stepedit.edits import Scripts
 from stepedit.errors import DataError
 from stepedit.evaluation import evaluate
 from stepedit.methods.method import Method
-from stepedit.programmers.layers import randomness
+from stepedit.programmers.layers import Draw, randomness
 from stepedit.programmers.programmer import Programmer
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
 from stepedit.sequences import PAD, Pairs
@@ -87,6 +88,9 @@ class Trainer:
         self.method = make_method(run)
         self.net = seed_weights(run, self.method)
         self.optimiser = make_optimiser(self.net, run)
+        self.rank = distributed.get_rank() if distributed.is_initialized() else 0
+        self.world = distributed.get_world_size() if distributed.is_initialized() else 1
+        self.module: nn.Module = DistributedDataParallel(self.net) if self.world > 1 else self.net
         self.standing = Standing()
         self.batches = len(train) // run.options.batch
         if not self.batches:
@@ -96,6 +100,8 @@ class Trainer:
 
     def begin(self) -> None:
         """Make the run's folder and write down what repeats it."""
+        if self.rank > 0:
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         words = self.method.task.vocabulary.tokens, self.method.outputs.tokens
         checkpoints.write_run(self.folder, self.run, *words)
@@ -132,41 +138,60 @@ class Trainer:
         return sample_states(pairs, self._scripts, rng.permutation(len(pairs)), self.run.mode, rng)
 
     def step(self, states: States) -> float:
-        """One step of the optimiser; the loss."""
+        """One step of the optimiser on this batch, or on this process's part of it; the loss of the whole."""
         options, step = self.run.options, self.standing.step
-        generator = torch.Generator().manual_seed(self.run.seed * 1_000_003 + step)
         outputs_BO, _ = self.method.render(states)
+        rows = torch.arange(self.rank, len(states), self.world)
+        draw = Draw(torch.Generator().manual_seed(self.run.seed * 1_000_003 + step), rows, len(states))
         for group in self.optimiser.param_groups:
             group["lr"] = rate_at(step, self.total, self.run)
-        with randomness(self.net, generator):
-            logits_BOV: Tensor = self.net(states.ids, states.lengths, outputs_BO, options.forcing, generator)
-        loss = nn.functional.cross_entropy(logits_BOV.flatten(0, 1), outputs_BO.flatten(), ignore_index=PAD)
+        with randomness(self.net, draw):
+            logits_BOV: Tensor = self.module(
+                states.ids[rows], states.lengths[rows], outputs_BO[rows], options.forcing, draw
+            )
+        wrong = nn.functional.cross_entropy(
+            logits_BOV.flatten(0, 1), outputs_BO[rows].flatten(), ignore_index=PAD, reduction="sum"
+        )
+        loss = wrong / (outputs_BO != PAD).sum()
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        (loss * self.world).backward()  # type: ignore[no-untyped-call]  # gradients are averaged over processes
         nn.utils.clip_grad_norm_(self.net.parameters(), options.clip)
         self.optimiser.step()
         self.standing.step += 1
-        return loss.item()
+        return self._summed(loss.detach())
+
+    def _summed(self, value: Tensor) -> float:
+        """A number added up over all processes."""
+        if self.world > 1:
+            distributed.all_reduce(value)
+        return value.item()
 
     def validate(self, epoch: int, loss: float) -> Report:
         """Score on validation, keep the weights if they are the best so far, save where the run stands."""
         began = time.monotonic()
-        metrics = evaluate(self.net, self.method, self.validation).means()
+        names = self.method.task.metrics
+        own = evaluate(self.net, self.method, self.validation).means() if self.rank == 0 else dict.fromkeys(names, 0.0)
+        metrics = dict(zip(names, told_by_first([own[name] for name in names]), strict=True))
         self.standing.seconds += time.monotonic() - began
         score = metrics[self.method.task.stop_metric]
-        if score > self.standing.best:
+        better = score > self.standing.best
+        if better:
             self.standing.best, self.standing.best_epoch = score, epoch
-            facts = {"epoch": epoch, "step": self.standing.step, "validation": metrics}
-            checkpoints.write_tensors(self.folder / checkpoints.BEST, self.net.state_dict(), facts)
         seconds, step = self.standing.seconds, self.standing.step
         rate = rate_at(step, self.total, self.run)
         report = Report(epoch, step, loss, metrics, self.standing.best, rate, seconds, step / max(seconds, 1e-9))
-        append_report(self.folder / checkpoints.METRICS, report)
+        if self.rank == 0:
+            if better:
+                facts = {"epoch": epoch, "step": step, "validation": metrics}
+                checkpoints.write_tensors(self.folder / checkpoints.BEST, self.net.state_dict(), facts)
+            append_report(self.folder / checkpoints.METRICS, report)
         self.save()
         return report
 
     def save(self) -> None:
         """Write down all that going on needs."""
+        if self.rank > 0:
+            return
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
         tensors |= checkpoints.pack_optimiser(self.optimiser)
         checkpoints.write_tensors(self.folder / checkpoints.LATEST, tensors, asdict(self.standing))
@@ -182,7 +207,8 @@ class Trainer:
         rest = {name: tensor for name, tensor in tensors.items() if not name.startswith("net.")}
         checkpoints.unpack_optimiser(self.optimiser, rest)
         self.standing = Standing(**facts)
-        cut_reports(self.folder / checkpoints.METRICS, self.standing.step)
+        if self.rank == 0:
+            cut_reports(self.folder / checkpoints.METRICS, self.standing.step)
 
 
 def seconds_per_step(trainer: Trainer, steps: int = 6) -> float:
@@ -198,8 +224,8 @@ def seconds_per_step(trainer: Trainer, steps: int = 6) -> float:
     return float(np.median(taken[2:]))
 
 
-def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None) -> Run:
-    """The run with its length fixed: epochs that fit the minutes, and validations that take a tenth of them or less."""
+def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None, every: int | None) -> Run:
+    """The run with its length fixed: epochs that fit the minutes; validations as said, or taking a tenth of the time."""
     trial = Trainer(run, folder, pairs["train"], pairs["val"])
     step = seconds_per_step(trial)
     began = time.perf_counter()
@@ -208,9 +234,17 @@ def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None)
     epochs = run.epochs
     if minutes is not None:
         epochs = max(1, min(epochs, int(minutes * 60 * 0.92 / epoch)))
-    least = ceil(validation / (0.1 * epoch))
-    every = max(least, epochs // VALIDATIONS, 1)
-    return run.model_copy(update={"epochs": epochs, "validate_every": min(every, epochs)})
+    every = every or max(ceil(validation / (0.1 * epoch)), epochs // VALIDATIONS, 1)
+    epochs, every = map(int, told_by_first([epochs, min(every, epochs)]))
+    return run.model_copy(update={"epochs": epochs, "validate_every": every})
+
+
+def told_by_first(values: list[float]) -> list[float]:
+    """The numbers that the first process has, in all of them."""
+    told = torch.tensor(values, dtype=torch.float64)
+    if distributed.is_initialized():
+        distributed.broadcast(told, 0)
+    return told.tolist()
 
 
 def make_optimiser(net: nn.Module, run: Run) -> torch.optim.Optimizer:

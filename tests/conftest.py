@@ -1,5 +1,10 @@
 """What tests share: a steady hypothesis profile and a generator of randomness."""
 
+import os
+
+# nets in tests are tiny: threads would only wait for each other, here and in the processes that tests start
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings

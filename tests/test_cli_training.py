@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from stepedit.checkpoints import read_tensors
 
 COMMAND = [sys.executable, "-c", "from stepedit.cli import main; main()"]
 SMALL = ["--hidden", "16", "--heads", "2", "--layers", "1", "--batch", "32", "--rate", "0.005", "--threads", "1"]
@@ -96,6 +99,38 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(tmp_path: Path) -> None:
     epochs = [json.loads(line)["epoch"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert epochs[-1] == 60
     assert epochs == sorted(set(epochs))
+
+
+@pytest.mark.parametrize("dropout", ["0", "0.2"])
+def test_two_processes_have_the_loss_curve_of_one(dropout: str, tmp_path: Path) -> None:
+    setting = [
+        "train",
+        "aec",
+        "--size",
+        "200",
+        *SMALL,
+        "--dropout",
+        dropout,
+        "--max-epochs",
+        "6",
+        "--validate-every",
+        "1",
+    ]
+    setting.append("--out")
+    alone = stepedit(*setting, tmp_path / "one")
+    assert alone.returncode == 0, alone.stderr
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
+    command = [*torchrun, "-m", "stepedit", *setting, str(tmp_path / "two")]
+    both = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert both.returncode == 0, both.stderr
+    assert both.stdout.count("best validation") == 1
+    lines = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("one", "two")]
+    losses = [[json.loads(line)["loss"] for line in part] for part in lines]
+    assert len(losses[0]) == 6
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    first, second = (read_tensors(tmp_path / name / "checkpoint.safetensors")[0] for name in ("one", "two"))
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], atol=2e-3, rtol=2e-2)
 
 
 def test_existing_splits_and_a_file_of_options_can_be_used(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect as signatures
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,6 +65,9 @@ def train(
             show_default="30, if no --max-epochs",
         ),
     ] = None,
+    validate_every: Annotated[
+        int | None, typer.Option(min=1, help="Epochs between validations.", show_default="a tenth of the time")
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
     config: Annotated[
         Path | None, typer.Option(help="JSON file with options of this command.", show_default=False)
@@ -74,12 +78,16 @@ def train(
     """Teach a programmer, and keep the weights that do best on validation.
 
     Example: stepedit train aor --method recurrence --mode online --numbers 10 --length 5 --size 10000 --out runs/aor
+
+    Several processes share each batch under torchrun: torchrun --nproc-per-node 2 -m stepedit train aor --out runs/aor
     """
     import torch
 
     from stepedit import checkpoints
     from stepedit.training import Trainer, load_pairs, plan
 
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # started by torchrun
+        torch.distributed.init_process_group("gloo")
     torch.set_flush_denormal(True)  # tiny numbers would make a step three times as slow
     if resume:
         run = checkpoints.read_run(out)
@@ -98,7 +106,7 @@ def train(
     if not resume:
         with progress_bar(f"{task}: drawing targets") as progress:
             pairs = load_pairs(run, progress)
-        run = plan(run, out, pairs, max_minutes or (None if max_epochs else 30.0))
+        run = plan(run, out, pairs, max_minutes or (None if max_epochs else 30.0), validate_every)
     trainer = Trainer(run, out, pairs["train"], pairs["val"])
     if not resume:
         trainer.begin()
@@ -138,6 +146,7 @@ def _task_options(
 def _fit(trainer: Trainer, out: Path) -> None:
     """Train with a bar on a terminal, and a line for every validation."""
     lines, screen = console(), Console(stderr=True)
+    lines.quiet = trainer.rank > 0
     run = trainer.run
     count = sum(parameter.numel() for parameter in trainer.net.parameters())
     size = f"{count:,} parameters, {run.epochs:,} epochs of {trainer.batches} batches"
@@ -148,7 +157,7 @@ def _fit(trainer: Trainer, out: Path) -> None:
         TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal or trainer.rank > 0) as bar:
         work = bar.add_task("training", total=trainer.total, completed=trainer.standing.step)
         try:
             for report in trainer.fit(lambda step: bar.update(work, completed=step)):

@@ -24,35 +24,49 @@ class Memory(NamedTuple):
     summary: Tensor  # (B, H)
 
 
+class Draw(NamedTuple):
+    """Where dropout gets its randomness: a generator, and which rows of how many are drawn for.
+
+    A process that has a part of a batch draws for the whole and takes its part, so that it makes no difference into
+    how many parts a batch is split.
+    """
+
+    generator: torch.Generator
+    rows: Tensor  # (B,) of the whole batch
+    total: int
+
+    def rand(self, *shape: int) -> Tensor:
+        """(B, *shape) uniform numbers."""
+        return torch.rand((self.total, *shape), generator=self.generator)[self.rows]
+
+
 class Dropout(nn.Module):
     """Drop features of a whole sequence at once: one mask for all its places, which costs a tenth of one for each."""
-
-    generator: torch.Generator | None = None
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
+        self.draw: Draw | None = None
 
     def forward(self, hidden_BTH: Tensor) -> Tensor:
         """The same, with some features zeroed and the others made up for it; in training only."""
-        if not self.training or self.rate == 0:
+        if not self.training or self.rate == 0 or self.draw is None:
             return hidden_BTH
-        shape = (len(hidden_BTH), 1, hidden_BTH.shape[2])
-        kept = torch.rand(shape, generator=self.generator, device=hidden_BTH.device) >= self.rate
-        return hidden_BTH * (kept / (1 - self.rate))
+        kept_B1H = self.draw.rand(1, hidden_BTH.shape[2]).to(hidden_BTH.device) >= self.rate
+        return hidden_BTH * (kept_B1H / (1 - self.rate))
 
 
 @contextmanager
-def randomness(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
-    """Let all dropout inside a module draw from this generator."""
+def randomness(module: nn.Module, draw: Draw | None) -> Iterator[None]:
+    """Let all dropout inside a module draw from here; without it nothing is dropped."""
     drops = [part for part in module.modules() if isinstance(part, Dropout)]
     for part in drops:
-        part.generator = generator
+        part.draw = draw
     try:
         yield
     finally:
         for part in drops:
-            part.generator = None
+            part.draw = None
 
 
 class Embedding(nn.Module):

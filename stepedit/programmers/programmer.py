@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Self
 
-import torch
 from torch import Tensor, nn
 
 from stepedit.config import Options
 from stepedit.methods.method import Method, Said
+from stepedit.programmers.layers import Draw
 
 
 class Programmer(nn.Module, ABC):
@@ -30,7 +30,7 @@ class Programmer(nn.Module, ABC):
         lengths_B: Tensor,
         outputs_BO: Tensor,
         forcing: float = 1.0,
-        generator: torch.Generator | None = None,
+        draw: Draw | None = None,
     ) -> Tensor:
         """Logits (B, O, V) for outputs that are known; a symbol sees the true one before it at a rate of `forcing`."""
 

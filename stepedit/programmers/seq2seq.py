@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from stepedit.config import Attention, Cell, Options
 from stepedit.methods.method import Method, Said
 from stepedit.programmers.layers import (
+    Draw,
     Dropout,
     Embedding,
     Memory,
@@ -108,7 +109,7 @@ class SeqToSeq(Programmer):
         lengths_B: Tensor,
         outputs_BO: Tensor,
         forcing: float = 1.0,
-        generator: torch.Generator | None = None,
+        draw: Draw | None = None,
     ) -> Tensor:
         """Logits (B, O, V) for outputs that are known; a symbol sees the true one before it at a rate of `forcing`."""
         memory = self.encode(ids_BT, lengths_B)
@@ -118,7 +119,7 @@ class SeqToSeq(Programmer):
             return self.logits(hidden_BOH)
         state, parts, own_B = None, list[Tensor](), shifted_BO[:, 0]
         for index in range(outputs_BO.shape[1]):
-            forced = torch.rand(len(ids_BT), generator=generator, device=ids_BT.device) < forcing
+            forced = draw.rand().to(ids_BT.device) < forcing if draw else torch.zeros_like(own_B, dtype=torch.bool)
             symbol_B = torch.where(forced, shifted_BO[:, index], own_B)
             hidden_B1H, state = self.decoder(self.drop(self.said(symbol_B[:, None])), memory, state)
             parts.append(self.logits(hidden_B1H))

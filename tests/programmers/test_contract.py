@@ -82,7 +82,7 @@ def test_an_empty_text_is_no_trouble(name: str, kind: dict[str, object]) -> None
 
 @every_programmer
 def test_dropout_draws_from_the_generator_it_is_given(name: str) -> None:
-    from stepedit.programmers.layers import randomness
+    from stepedit.programmers.layers import Draw, randomness
 
     method, net = make(name, {}, "recurrence")
     net.train()
@@ -92,7 +92,10 @@ def test_dropout_draws_from_the_generator_it_is_given(name: str) -> None:
     answers = []
     for seed in (1, 1, 2):
         torch.manual_seed(len(answers))  # the global one must not matter
-        with randomness(net, torch.Generator().manual_seed(seed)):
+        with randomness(net, Draw(torch.Generator().manual_seed(seed), torch.arange(8), 8)):
             answers.append(net(ids, lengths, outputs))
     assert torch.equal(answers[0], answers[1])
     assert not torch.equal(answers[0], answers[2])
+    half = torch.arange(1, 8, 2)
+    with randomness(net, Draw(torch.Generator().manual_seed(1), half, 8)):
+        torch.testing.assert_close(net(ids[half], lengths[half], outputs[half]), answers[0][half])
