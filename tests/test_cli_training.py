@@ -29,6 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = stepedit("train", *setting, *SMALL, "--max-epochs", 40, "--seed", 1, "--out", folder)
     assert made.returncode == 0, made.stderr
     assert "best validation sequence" in made.stdout
+    (folder.parent / "pairs.tsv").write_text("3 2\t2 3\n" * 40)
     return folder
 
 
@@ -155,6 +156,7 @@ def test_existing_splits_and_a_file_of_options_can_be_used(tmp_path: Path) -> No
         (["train", "sort", "--hidden", "two", "--out", "x"], "hidden: "),
         (["train", "sort", "--preset", "fats", "--out", "x"], "unknown preset 'fats' (did you mean 'fast'?)"),
         (["train", "sort", "--size", "40", "--out", "x"], "do not fill one batch"),
+        (["train", "sort", "--data", "{run}/../pairs.tsv", "--out", "x"], "splits called train and val, here are: all"),
         (["train", "sort", "--out", "{run}"], "exists already"),
         (["train", "--resume", "--out", "nowhere"], "nowhere: no run here"),
         (["evaluate", "nowhere"], "nowhere: no run here"),

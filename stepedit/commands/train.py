@@ -91,28 +91,36 @@ def train(
     torch.set_flush_denormal(True)  # tiny numbers would make a step three times as slow
     if resume:
         run = checkpoints.read_run(out)
-        pairs = load_pairs(run)
     else:
-        if task is None:
-            raise UserError(f"which task? one of {', '.join(TASKS)}")
-        if out.exists() and any(out.iterdir()):
-            raise DataError(f"{out} exists already; choose another folder, or --resume to go on with the run in it")
-        chosen = {name: value for name, value in teaching.items() if value is not None} | _from_file(config)
-        values = {"task": task, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
-        values |= {"task_options": _task_options(task, data, numbers, length, option), "threads": threads}
-        values |= {"data": str(data) if data else None, "options": Teaching.preset(preset, **chosen).model_dump()}
-        run = checked(Run, {**values, "epochs": max_epochs or UNLIMITED})
+        chosen = _from_file(config) | {name: value for name, value in teaching.items() if value is not None}
+        name = _new(task, out)
+        options = _task_options(name, data, numbers, length, option)
+        what = {"task": name, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
+        how = {"options": Teaching.preset(preset, **chosen).model_dump(), "threads": threads}
+        where = {"data": str(data) if data else None, "task_options": options, "epochs": max_epochs or UNLIMITED}
+        run = checked(Run, what | how | where)
     torch.set_num_threads(run.threads or torch.get_num_threads())
+    with progress_bar(f"{run.task}: drawing targets") as progress:
+        pairs = load_pairs(run, progress)
+    if not {"train", "val"} <= set(pairs):
+        raise DataError(f"{data}: training needs splits called train and val, here are: {', '.join(pairs)}")
     if not resume:
-        with progress_bar(f"{task}: drawing targets") as progress:
-            pairs = load_pairs(run, progress)
         run = plan(run, out, pairs, max_minutes or (None if max_epochs else 30.0), validate_every)
     trainer = Trainer(run, out, pairs["train"], pairs["val"])
-    if not resume:
-        trainer.begin()
-    else:
+    if resume:
         trainer.resume()
+    else:
+        trainer.begin()
     _fit(trainer, out)
+
+
+def _new(task: str | None, out: Path) -> str:
+    """The task of a new run, whose folder must not be there yet."""
+    if task is None:
+        raise UserError(f"which task? one of {', '.join(TASKS)}")
+    if out.exists() and any(out.iterdir()):
+        raise DataError(f"{out} exists already; choose another folder, or --resume to go on with the run in it")
+    return task
 
 
 def _from_file(path: Path | None) -> dict[str, Any]:
