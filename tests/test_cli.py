@@ -188,7 +188,7 @@ def test_interrupted_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from stepedit.cli import main; main()", "data", "aor", "--numbers", "100"]
     command += ["--length", "20", "--size", "1000000", "--out", str(tmp_path / "d")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(4)
+        time.sleep(6)  # by then it is drawing, and has hours to go
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=30)
     assert complaint == "stepedit: stopped\n"

@@ -120,7 +120,7 @@ def test_two_processes_have_the_loss_curve_of_one(dropout: str, tmp_path: Path) 
     setting.append("--out")
     alone = stepedit(*setting, tmp_path / "one")
     assert alone.returncode == 0, alone.stderr
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "-m", "stepedit", *setting, str(tmp_path / "two")]
     both = subprocess.run(command, capture_output=True, text=True, check=False)
     assert both.returncode == 0, both.stderr
