@@ -134,16 +134,24 @@ def test_two_processes_have_the_loss_curve_of_one(dropout: str, tmp_path: Path) 
         torch.testing.assert_close(first[name], second[name], atol=2e-3, rtol=2e-2)
 
 
-def test_existing_splits_and_a_file_of_options_can_be_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("o.json", '{"hidden": 8, "heads": 2, "batch": 64, "cell": "gru"}'),
+        ("o.yaml", "hidden: 8\nheads: 2\nbatch: 64\ncell: gru\n"),
+    ],
+)
+def test_existing_splits_and_a_file_of_options_can_be_used(name: str, content: str, tmp_path: Path) -> None:
     assert stepedit("data", "aor", "--size", 300, "--out", tmp_path / "d").returncode == 0
-    (tmp_path / "options.json").write_text('{"hidden": 8, "heads": 2, "batch": 64, "cell": "gru"}')
+    (tmp_path / name).write_text(content)
     made = stepedit(
-        *["train", "aor", "--data", tmp_path / "d", "--config", tmp_path / "options.json", "--max-epochs", 1],
-        *["--threads", 1, "--method", "tagging", "--out", tmp_path / "run"],
+        *["train", "aor", "--data", tmp_path / "d", "--config", tmp_path / name, "--max-epochs", 1],
+        *["--threads", 1, "--method", "tagging", "--hidden", 12, "--out", tmp_path / "run"],
     )
     assert made.returncode == 0, made.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["options"]["cell"], config["method"], config["data"]) == ("gru", "tagging", str(tmp_path / "d"))
+    assert config["options"]["hidden"] == 12, "the command line wins over the file"
     assert stepedit("evaluate", tmp_path / "run").returncode == 0
 
 
@@ -157,6 +165,7 @@ def test_existing_splits_and_a_file_of_options_can_be_used(tmp_path: Path) -> No
         (["train", "sort", "--preset", "fats", "--out", "x"], "unknown preset 'fats' (did you mean 'fast'?)"),
         (["train", "sort", "--size", "40", "--out", "x"], "do not fill one batch"),
         (["train", "sort", "--data", "{run}/../pairs.tsv", "--out", "x"], "splits called train and val, here are: all"),
+        (["train", "sort", "--config", "{run}/README.md", "--out", "x"], "README.md"),
         (["train", "sort", "--out", "{run}"], "exists already"),
         (["train", "--resume", "--out", "nowhere"], "nowhere: no run here"),
         (["evaluate", "nowhere"], "nowhere: no run here"),

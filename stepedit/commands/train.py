@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect as signatures
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +69,7 @@ def train(
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
     config: Annotated[
-        Path | None, typer.Option(help="JSON file with options of this command.", show_default=False)
+        Path | None, typer.Option(help="YAML or JSON file with options of teaching.", show_default=False)
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     **teaching: str | None,
@@ -124,15 +123,19 @@ def _new(task: str | None, out: Path) -> str:
 
 
 def _from_file(path: Path | None) -> dict[str, Any]:
+    """Options of teaching from a YAML or JSON file (JSON is YAML, too)."""
+    import yaml
+
     if path is None:
         return {}
     try:
-        values = json.loads(path.read_bytes())
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from None
-    if not isinstance(values, dict):
-        raise DataError(f"{path}: a JSON object was expected")
-    return values
+        values = yaml.safe_load(path.read_bytes())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise DataError(f"{path}{f':{mark.line + 1}' if mark else ''}: neither valid YAML nor JSON") from None
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise DataError(f"{path}: names and values of options were expected")
+    return {name.replace("-", "_"): value for name, value in values.items()}
 
 
 def _task_options(
