@@ -42,6 +42,7 @@ class Standing:
     step: int = 0
     best: float = -1.0
     best_epoch: int = 0
+    validated: int = 0  # epochs at the last validation
     seconds: float = 0.0
 
 
@@ -109,8 +110,15 @@ class Trainer:
     def fit(self, on_step: Callable[[int], None] | None = None) -> Iterator[Report]:
         """Train to the end, with a report after every validation."""
         started, saved, losses = time.monotonic() - self.standing.seconds, time.monotonic(), list[float]()
-        while self.standing.step < self.total:
+        while True:
             epoch, skip = divmod(self.standing.step, self.batches)
+            # also first thing after a resumption: a checkpoint may have been the last sign of life before a validation
+            if skip == 0 and self._is_due(epoch):
+                yield self.validate(epoch, float(np.mean(losses)) if losses else float("nan"))
+                losses, saved = [], time.monotonic()
+            stale = self.standing.validated - self.standing.best_epoch
+            if self.standing.step >= self.total or stale >= self.run.options.patience:
+                return
             states = self.epoch(epoch)
             for index in range(skip, self.batches):
                 rows = np.arange(index * self.run.options.batch, (index + 1) * self.run.options.batch)
@@ -121,11 +129,11 @@ class Trainer:
                 if time.monotonic() - saved > SAVE_EVERY:
                     self.save()
                     saved = time.monotonic()
-            if (epoch + 1) % self.run.validate_every == 0 or epoch + 1 == self.run.epochs:
-                yield self.validate(epoch + 1, float(np.mean(losses)) if losses else float("nan"))
-                losses, saved = [], time.monotonic()
-                if epoch + 1 - self.standing.best_epoch >= self.run.options.patience:
-                    return
+
+    def _is_due(self, epoch: int) -> bool:
+        """Whether so many epochs call for a validation that has not been made."""
+        due = epoch % self.run.validate_every == 0 or epoch == self.run.epochs
+        return due and epoch > self.standing.validated
 
     def epoch(self, number: int) -> States:
         """The states of an epoch, shuffled; sources are drawn anew where a target has many."""
@@ -173,6 +181,7 @@ class Trainer:
         own = evaluate(self.net, self.method, self.validation).means() if self.rank == 0 else dict.fromkeys(names, 0.0)
         metrics = dict(zip(names, told_by_first([own[name] for name in names]), strict=True))
         self.standing.seconds += time.monotonic() - began
+        self.standing.validated = epoch
         score = metrics[self.method.task.stop_metric]
         better = score > self.standing.best
         if better:
@@ -208,7 +217,7 @@ class Trainer:
         checkpoints.unpack_optimiser(self.optimiser, rest)
         self.standing = Standing(**facts)
         if self.rank == 0:
-            cut_reports(self.folder / checkpoints.METRICS, self.standing.step)
+            cut_reports(self.folder / checkpoints.METRICS, self.standing.validated)
 
 
 def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
@@ -269,8 +278,8 @@ def append_report(path: Path, report: Report) -> None:
         file.write(json.dumps(asdict(report)) + "\n")
 
 
-def cut_reports(path: Path, step: int) -> None:
-    """Take back what was reported after a step that the run goes back to."""
+def cut_reports(path: Path, epochs: int) -> None:
+    """Take back what was reported after a validation that the run goes back to."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= step]
+    kept = [line for line in lines if line.endswith("}") and json.loads(line)["epoch"] <= epochs]
     checkpoints.write_whole(path, "".join(f"{line}\n" for line in kept).encode())

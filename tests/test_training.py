@@ -96,11 +96,28 @@ for report in trainer.fit():
     for name in (checkpoints.LATEST, checkpoints.BEST):
         first, second = (checkpoints.read_tensors(folder / name)[0] for folder in (whole, broken))
         assert all(torch.equal(first[key], second[key]) for key in first)
-    losses = [
-        [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for folder in (whole, broken):
+        reports = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        assert [report["epoch"] for report in reports] == list(range(1, 13))
+    scores = [
+        [json.loads(line)["metrics"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
         for folder in (whole, broken)
     ]
-    assert len(losses[0]) == len(losses[1]) == 12
+    assert scores[0] == scores[1]
+
+
+def test_a_run_killed_just_before_a_validation_makes_up_for_it(tmp_path: Path) -> None:
+    whole = make_trainer(make_run("aor", "recurrence", epochs=3), tmp_path / "whole", size=180)
+    list(whole.fit())
+    broken = make_trainer(make_run("aor", "recurrence", epochs=3), tmp_path / "broken", size=180)
+    states = broken.epoch(0)
+    for index in range(broken.batches):
+        broken.step(states.take(np.arange(index * 32, (index + 1) * 32)))
+    broken.save()  # and now it is killed
+    again = make_trainer(make_run("aor", "recurrence", epochs=3), tmp_path / "broken", size=180)
+    again.resume()
+    assert [report.epoch for report in again.fit()] == [1, 2, 3]
+    assert again.standing.best == whole.standing.best
 
 
 def test_a_failed_write_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
