@@ -19,7 +19,7 @@ done
 say "Teaching, for half a minute: sort four integers by swapping neighbours"
 rm -rf demo/run
 stepedit train sort --numbers 30 --length 4 --size 2000 --seed 0 --hidden 32 --rate 0.004 --weight-decay 0 \
-    --max-epochs 120 --threads 1 --out demo/run
+    --max-epochs 120 --validate-every 20 --threads 1 --out demo/run
 
 say "How right it is on pairs it has never seen"
 stepedit evaluate demo/run
