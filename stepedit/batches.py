@@ -1,7 +1,8 @@
-"""Training states: which text a programmer sees, and which action it should answer.
+"""Training states: which text a programmer sees, and which edits it still needs.
 
-Offline it sees only sources with their first action. Online, for each pair one state is drawn uniformly from the whole
-way: the source, the text after one edit, after two, ..., the target, whose action is DONE.
+Offline it sees only sources. Online, for each pair one state is drawn uniformly from the whole way: the source, the
+text after one edit, after two, ..., the target, where nothing is left. Augmented, any of the edits may have been made
+already, at a rate drawn for each pair.
 
 Shapes: B states, T tokens of the longest, F fields of an action, K edits of the longest script.
 """
@@ -15,78 +16,99 @@ import torch
 from torch import Tensor
 
 from stepedit.actions import Template
-from stepedit.config import Mode
+from stepedit.config import Mode, Order
 from stepedit.edits import Scripts
+from stepedit.errors import UserError
 from stepedit.interpreter import EditBatch, Programmer, actions_for, splice, tensors
-from stepedit.sequences import PAD, IntArray, Pairs, Sequences
+from stepedit.sequences import BoolArray, IntArray, Pairs, Sequences
 
 
 @dataclass(frozen=True)
 class States:
-    """B texts on their way: after the first `taken` edits of their scripts."""
+    """B texts on their way, and the edits that are left."""
 
     ids: Tensor  # (B, T)
     lengths: Tensor  # (B,)
     targets: Sequences
-    scripts: Scripts
-    taken: IntArray  # (B,)
+    left: Scripts  # the edits that lead from here to the targets
+    turn: IntArray  # (B,) which of them comes next; 0 where none is left
 
     def __len__(self) -> int:
-        return len(self.taken)
+        return len(self.turn)
 
     def take(self, rows: IntArray) -> States:
         """The states at these rows, no wider than they need."""
         lengths = self.lengths[rows]
         ids = self.ids[rows, : int(lengths.max()) if len(lengths) else 0]
-        return States(ids, lengths, self.targets.take(rows), self.scripts.take(rows), self.taken[rows])
+        return States(ids, lengths, self.targets.take(rows), self.left.take(rows), self.turn[rows])
 
     def done(self) -> Tensor:
         """(B,) nothing is left to be done."""
-        return torch.from_numpy(self.taken == self.scripts.counts)
+        return torch.from_numpy(self.left.counts == 0)
 
-    def nextedits_at(self) -> EditBatch:
-        """The edit that comes next in each; one of nothing where nothing is left."""
-        return edits_at(self.scripts, self.taken)
+    def edits_now(self) -> EditBatch:
+        """The edits that are left, (B, K), each at its place in the text as it is now.
+
+        Where scripts do not run from left to right, later edits have no place yet: only the first is right.
+        """
+        grown = np.cumsum(self.left.growth, axis=1) - self.left.growth  # by the edits before, which are not made yet
+        starts, stops = self.left.starts - grown, self.left.stops - grown
+        return EditBatch(*map(torch.from_numpy, (starts, stops, self.left.tokens, self.left.widths)))
 
     def actions(self, template: Template) -> Tensor:
         """(B, F) what a programmer should say."""
-        return actions_for(self.nextedits_at(), self.done(), template)
+        at = (torch.arange(len(self)), torch.from_numpy(self.turn))
+        return actions_for(EditBatch(*(part[at] for part in self.edits_now())), self.done(), template)
 
 
-def sample_states(pairs: Pairs, scripts: Scripts, rows: IntArray, mode: Mode, rng: np.random.Generator) -> States:
-    """One state for each of these rows."""
+def sample_states(
+    pairs: Pairs, scripts: Scripts, rows: IntArray, mode: Mode, rng: np.random.Generator, order: Order = "left"
+) -> States:
+    """One state for each of these rows; where edits build on each other, augmented is the same as online."""
     chosen = scripts.take(rows)
-    taken = np.zeros_like(chosen.counts) if mode == "offline" else rng.integers(0, chosen.counts + 1)
-    return states_after(pairs.take(rows), chosen, taken)
+    if order != "left" and not scripts.run_right:
+        raise UserError(f"the edits of these pairs build on each other, so they can't be made in {order} order")
+    ranks, shape = _ranks(chosen, order, rng), chosen.starts.shape
+    if mode == "augmented" and scripts.run_right:
+        made = rng.random(shape) < rng.random((len(rows), 1))
+    else:
+        taken = np.zeros_like(chosen.counts) if mode == "offline" else rng.integers(0, chosen.counts + 1)
+        made = ranks < taken[:, None]
+    return states_where(pairs.take(rows), chosen, made & chosen.present, ranks)
+
+
+def _ranks(scripts: Scripts, order: Order, rng: np.random.Generator) -> IntArray:
+    """(B, K) when the turn of each edit comes."""
+    places = np.broadcast_to(np.arange(scripts.starts.shape[1]), scripts.starts.shape)
+    if order == "right":
+        return scripts.counts[:, None] - 1 - places
+    if order == "random":
+        return np.argsort(np.argsort(np.where(scripts.present, rng.random(places.shape), 2), axis=1), axis=1)
+    return places
 
 
 def states_after(pairs: Pairs, scripts: Scripts, taken: IntArray) -> States:
     """The texts after the first `taken` (B,) edits of each script."""
-    ids, lengths = (_halfway if scripts.run_right else _step_by_step)(pairs, scripts, taken)
-    return States(ids, lengths, pairs.targets, scripts, taken)
+    places = np.broadcast_to(np.arange(scripts.starts.shape[1]), scripts.starts.shape)
+    return states_where(pairs, scripts, places < taken[:, None], places)
 
 
-def _halfway(pairs: Pairs, scripts: Scripts, taken: IntArray) -> tuple[Tensor, Tensor]:
-    """Where scripts run from left to right: the target as far as it is made, then the rest of the source."""
-    last = (np.arange(len(scripts)), np.maximum(taken - 1, 0))
-    grown = np.cumsum(scripts.widths - (scripts.stops - scripts.starts), axis=1)[last] * (taken > 0)
-    made = torch.from_numpy((scripts.starts + scripts.widths)[last] * (taken > 0))[:, None]
-    lengths = torch.from_numpy(pairs.sources.lengths + grown)
-    place = torch.arange(int(lengths.max()) if len(lengths) else 0)
-    targets, sources = (torch.from_numpy(side.widened(1).ids) for side in (pairs.targets, pairs.sources))
-    from_target = targets.gather(1, place.clamp(max=targets.shape[1] - 1).expand(len(made), -1))
-    from_source = sources.gather(1, (place - torch.from_numpy(grown)[:, None]).clamp(0, sources.shape[1] - 1))
-    ids = torch.where(place < made, from_target, from_source)
-    return torch.where(place < lengths[:, None], ids, PAD), lengths
-
-
-def _step_by_step(pairs: Pairs, scripts: Scripts, taken: IntArray) -> tuple[Tensor, Tensor]:
-    """Whatever the order of the edits: one after the other."""
+def states_where(pairs: Pairs, scripts: Scripts, made: BoolArray, ranks: IntArray) -> States:
+    """The texts after those edits (B, K) that have been made; of the others, the one of the lowest rank comes next."""
     ids, lengths = tensors(pairs.sources)
-    for index in range(int(taken.max(initial=0))):
-        # a row that has had its edits gets one of nothing by nothing, which changes nothing
-        ids, lengths = splice(ids, lengths, edits_at(scripts, np.where(index < taken, index, scripts.counts)))
-    return ids, lengths
+    left = scripts.present & ~made
+    skipped = np.cumsum(np.where(left, scripts.growth, 0), axis=1)
+    for index in np.flatnonzero(made.any(0)).tolist():
+        # an edit that is not made is one of nothing by nothing, which changes nothing
+        use, shift = made[:, index], skipped[:, index]
+        parts = scripts.starts[:, index] - shift, scripts.stops[:, index] - shift, scripts.widths[:, index]
+        start, stop, width = (torch.from_numpy(part * use) for part in parts)
+        ids, lengths = splice(ids, lengths, EditBatch(start, stop, torch.from_numpy(scripts.tokens[:, index]), width))
+    rest = scripts.where(left)
+    last = np.iinfo(np.int64).max
+    soonest = np.where(left, ranks, last).argmin(1)
+    turn: IntArray = (np.cumsum(left, axis=1) - left)[np.arange(len(left)), soonest]
+    return States(ids, lengths, pairs.targets, rest, np.where(rest.counts > 0, turn, 0))
 
 
 def edits_at(scripts: Scripts, index: IntArray) -> EditBatch:

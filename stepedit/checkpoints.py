@@ -29,7 +29,7 @@ from stepedit.errors import DataError, located
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 BEST, LATEST, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
-FORMAT = 1
+FORMAT = 2
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -131,16 +131,21 @@ def load_weights(net: nn.Module, tensors: dict[str, Tensor], path: Path) -> None
     net.load_state_dict(tensors)
 
 
-def pack_optimiser(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimiser's state as named tensors."""
-    state = optimiser.state_dict()["state"]
-    return {f"optimiser.{index}.{key}": value for index, parts in state.items() for key, value in parts.items()}
+def pack_optimisers(optimisers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """The state of optimisers as named tensors."""
+    return {
+        f"optimiser.{number}.{index}.{key}": value
+        for number, optimiser in enumerate(optimisers)
+        for index, parts in optimiser.state_dict()["state"].items()
+        for key, value in parts.items()
+    }
 
 
-def unpack_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def unpack_optimisers(optimisers: Sequence[torch.optim.Optimizer], tensors: dict[str, Tensor]) -> None:
     """Put a packed state back."""
-    state: dict[int, dict[str, Tensor]] = {}
+    states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimisers]
     for name, tensor in tensors.items():
-        _, index, key = name.split(".")
-        state.setdefault(int(index), {})[key] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        _, number, index, key = name.split(".")
+        states[int(number)].setdefault(int(index), {})[key] = tensor
+    for optimiser, state in zip(optimisers, states, strict=True):
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

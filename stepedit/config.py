@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
 
-Mode = Literal["offline", "online"]
+Mode = Literal["offline", "online", "augmented"]
+Order = Literal["left", "right", "random"]
 Cell = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]
 Config = TypeVar("Config", bound=BaseModel)
@@ -20,6 +21,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    programmer: str = Field("auto", description="pointer, seq2seq, or auto: whichever is best for the method.")
     cell: Cell = Field("transformer", description="Kind of net.")
     hidden: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
     layers: int = Field(2, ge=1, le=24, description="Layers of the encoder.")
@@ -29,11 +31,14 @@ class Options(BaseModel):
     dropout: float = Field(0.05, ge=0, lt=1, description="Share of features dropped in training.")
     value_features: bool = Field(True, description="Integers carry features of their value.")
     batch: int = Field(256, ge=1, description="Pairs in a batch; a last partial batch is dropped.")
+    optimiser: Literal["adam", "muon"] = Field("muon", description="What changes the matrices inside the net.")
     rate: float = Field(2e-3, gt=0, le=1, description="Highest learning rate.")
     warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
     decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
-    weight_decay: float = Field(0.3, ge=0, description="AdamW's; 0 is plain Adam.")
+    weight_decay: float = Field(0.3, ge=0, description="Decoupled, as AdamW's; 0 is plain Adam.")
     clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
+    order: Order = Field("left", description="Which of the edits that are left comes next.")
+    others: float = Field(0.0, ge=0, le=1, description="How much edits count whose turn has not come; pointer only.")
     forcing: float = Field(1.0, ge=0, le=1, description="How often the decoder sees the true symbol before.")
     patience: int = Field(512, ge=1, description="Epochs without a better validation before stopping.")
 
@@ -48,11 +53,13 @@ class Options(BaseModel):
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     "paper": {
+        "programmer": "seq2seq",
         "cell": "lstm",
         "hidden": 512,
         "layers": 1,
         "dropout": 0.5,
         "value_features": False,
+        "optimiser": "adam",
         "rate": 1e-5,
         "warm_up": 0,
         "decay": False,
@@ -70,7 +77,6 @@ class Run(BaseModel):
     task: str
     task_options: dict[str, Any] = {}
     method: str = "recurrence"
-    programmer: str = "seq2seq"
     mode: Mode = "online"
     preset: str = "fast"
     options: Options = Options()  # type: ignore[call-arg]

@@ -92,6 +92,20 @@ class Scripts:
             self.run_right,
         )
 
+    @property
+    def present(self) -> BoolArray:
+        """(B, K) where there is an edit."""
+        return np.arange(self.starts.shape[1]) < self.counts[:, None]
+
+    @property
+    def growth(self) -> IntArray:
+        """(B, K) by how much each edit makes its text longer."""
+        return self.widths - (self.stops - self.starts)
+
+    def where(self, kept: BoolArray) -> Scripts:
+        """Only these edits (B, K), at the places they had."""
+        return Scripts.gather(kept & self.present, self.starts, self.stops, self.tokens)
+
     @classmethod
     def join(cls, parts: Sequence[Scripts]) -> Scripts:
         """All scripts of all parts, one after the other."""

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from stepedit.interpreter import Outcome
-from stepedit.methods.method import Method, Said
+from stepedit.methods.method import Method
 from stepedit.metrics import METRICS, Scores
 from stepedit.programmers.programmer import Programmer
 from stepedit.sequences import IntArray, Pairs, Sequences
@@ -39,17 +38,13 @@ def predict(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Edit all sources, batch by batch; texts of like length go together, and outcomes come back in order."""
-
-    def write(ids: torch.Tensor, lengths: torch.Tensor) -> Said:
-        return programmer.write(ids, lengths, method.longest, method.end)
-
     taught = programmer.training
     programmer.eval()
     order = np.argsort(sources.lengths, kind="stable")
     outcomes: list[Outcome | None] = [None] * len(sources)
     for begin in range(0, len(order), BATCH):
         rows = order[begin : begin + BATCH]
-        for row, outcome in zip(rows.tolist(), method.run(sources.take(rows), write, trace), strict=True):
+        for row, outcome in zip(rows.tolist(), method.run(sources.take(rows), programmer.write, trace), strict=True):
             outcomes[row] = outcome
         if progress:
             progress(min(begin + BATCH, len(order)), len(order))

@@ -147,7 +147,7 @@ def actions_for(batch: EditBatch, done_B: Tensor, template: Template) -> Tensor:
     """(B, F) how a programmer has to say these edits, or that a text is done."""
     first = batch.starts * 4 + POSITION
     columns = {
-        "operation": _operations(batch, template) * 4 + OPERATION,
+        "operation": operations_of(batch, template) * 4 + OPERATION,
         "position": first,
         "first": first,
         "last": (batch.stops - 1) * 4 + POSITION,
@@ -156,8 +156,8 @@ def actions_for(batch: EditBatch, done_B: Tensor, template: Template) -> Tensor:
     return torch.where(done_B[:, None], DONE, torch.stack([columns[field] for field in template.fields], 1))
 
 
-def _operations(batch: EditBatch, template: Template) -> Tensor:
-    """(B,) `Template.operation_of` for a batch."""
+def operations_of(batch: EditBatch, template: Template) -> Tensor:
+    """`Template.operation_of` for a batch."""
     if len(template.operations) == 1:
         return torch.full_like(batch.starts, template.operations[0])
     changed = torch.where(batch.widths > 0, int(Operation.SUBSTITUTE), int(Operation.DELETE))

@@ -75,5 +75,6 @@ PROGRAMMERS: Registry[type[Programmer]] = Registry(
     "programmer",
     {
         "seq2seq": "stepedit.programmers.seq2seq:SeqToSeq",
+        "pointer": "stepedit.programmers.pointer:Pointer",
     },
 )

@@ -25,10 +25,11 @@ from stepedit.edits import Scripts
 from stepedit.errors import DataError
 from stepedit.evaluation import evaluate
 from stepedit.methods.method import Method
+from stepedit.optimisers import make_optimisers
 from stepedit.programmers.layers import Draw, randomness
 from stepedit.programmers.programmer import Programmer
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
-from stepedit.sequences import PAD, Pairs
+from stepedit.sequences import Pairs
 
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
@@ -64,7 +65,14 @@ def seed_weights(run: Run, method: Method) -> Programmer:
     """A programmer with the weights that the seed says."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        return PROGRAMMERS[run.programmer].for_method(method, run.options)
+        return PROGRAMMERS[run.options.programmer].for_method(method, run.options)
+
+
+def settled(run: Run, method: Method) -> Run:
+    """The run with its programmer named."""
+    if run.options.programmer != "auto":
+        return run
+    return run.model_copy(update={"options": run.options.model_copy(update={"programmer": method.programmer})})
 
 
 def make_method(run: Run) -> Method:
@@ -85,10 +93,11 @@ class Trainer:
     """A run in progress."""
 
     def __init__(self, run: Run, folder: Path, train: Pairs, validation: Pairs) -> None:
-        self.run, self.folder, self.train, self.validation = run, folder, train, validation
         self.method = make_method(run)
+        run = self.run = settled(run, self.method)
+        self.folder, self.train, self.validation = folder, train, validation
         self.net = seed_weights(run, self.method)
-        self.optimiser = make_optimiser(self.net, run)
+        self.optimisers = make_optimisers(self.net, run.options)
         self.rank = distributed.get_rank() if distributed.is_initialized() else 0
         self.world = distributed.get_world_size() if distributed.is_initialized() else 1
         self.module: nn.Module = DistributedDataParallel(self.net) if self.world > 1 else self.net
@@ -143,28 +152,24 @@ class Trainer:
             pairs = Pairs(task.resample(pairs.targets, rng), pairs.targets)
         if task.redraws or self._scripts is None:
             self._scripts = task.edits(pairs.sources, pairs.targets)
-        return sample_states(pairs, self._scripts, rng.permutation(len(pairs)), self.run.mode, rng)
+        return sample_states(
+            pairs, self._scripts, rng.permutation(len(pairs)), self.run.mode, rng, self.run.options.order
+        )
 
     def step(self, states: States) -> float:
         """One step of the optimiser on this batch, or on this process's part of it; the loss of the whole."""
-        options, step = self.run.options, self.standing.step
-        outputs_BO, _ = self.method.render(states)
+        step = self.standing.step
         rows = torch.arange(self.rank, len(states), self.world)
         draw = Draw(torch.Generator().manual_seed(self.run.seed * 1_000_003 + step), rows, len(states))
-        for group in self.optimiser.param_groups:
+        for group in (group for optimiser in self.optimisers for group in optimiser.param_groups):
             group["lr"] = rate_at(step, self.total, self.run)
         with randomness(self.net, draw):
-            logits_BOV: Tensor = self.module(
-                states.ids[rows], states.lengths[rows], outputs_BO[rows], options.forcing, draw
-            )
-        wrong = nn.functional.cross_entropy(
-            logits_BOV.flatten(0, 1), outputs_BO[rows].flatten(), ignore_index=PAD, reduction="sum"
-        )
-        loss = wrong / (outputs_BO != PAD).sum()
-        self.optimiser.zero_grad(set_to_none=True)
+            loss: Tensor = self.module(states, draw)
+        self.net.zero_grad(set_to_none=True)
         (loss * self.world).backward()  # type: ignore[no-untyped-call]  # gradients are averaged over processes
-        nn.utils.clip_grad_norm_(self.net.parameters(), options.clip)
-        self.optimiser.step()
+        nn.utils.clip_grad_norm_(self.net.parameters(), self.run.options.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
         self.standing.step += 1
         return self._summed(loss.detach())
 
@@ -202,7 +207,7 @@ class Trainer:
         if self.rank > 0:
             return
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
-        tensors |= checkpoints.pack_optimiser(self.optimiser)
+        tensors |= checkpoints.pack_optimisers(self.optimisers)
         checkpoints.write_tensors(self.folder / checkpoints.LATEST, tensors, asdict(self.standing))
 
     def resume(self) -> None:
@@ -214,7 +219,7 @@ class Trainer:
         net = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
         checkpoints.load_weights(self.net, net, path)
         rest = {name: tensor for name, tensor in tensors.items() if not name.startswith("net.")}
-        checkpoints.unpack_optimiser(self.optimiser, rest)
+        checkpoints.unpack_optimisers(self.optimisers, rest)
         self.standing = Standing(**facts)
         if self.rank == 0:
             cut_reports(self.folder / checkpoints.METRICS, self.standing.validated)
@@ -254,14 +259,6 @@ def told_by_first(values: list[float]) -> list[float]:
     if distributed.is_initialized():
         distributed.broadcast(told, 0)
     return told.tolist()
-
-
-def make_optimiser(net: nn.Module, run: Run) -> torch.optim.Optimizer:
-    """AdamW, which without weight decay is Adam; biases and norms do not decay."""
-    decays = [parameter for parameter in net.parameters() if parameter.ndim > 1]
-    others = [parameter for parameter in net.parameters() if parameter.ndim <= 1]
-    groups = [{"params": decays, "weight_decay": run.options.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=run.options.rate, betas=(0.9, 0.98))
 
 
 def rate_at(step: int, total: int, run: Run) -> float:

@@ -32,6 +32,7 @@ LAYERS = [
     "batches",
     "methods",
     "programmers",
+    "optimisers",
     "checkpoints",
     "evaluation",
     "training",

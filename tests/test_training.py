@@ -152,7 +152,7 @@ def test_the_rate_rises_then_falls() -> None:
         (lambda folder: (folder / "config.json").write_text("{"), "damaged"),
         (lambda folder: (folder / "config.json").write_text('{"format": 9}'), "another version"),
         (
-            lambda folder: (folder / "config.json").write_text('{"format": 1, "task": "aor", "epoch": 3}'),
+            lambda folder: (folder / "config.json").write_text('{"format": 2, "task": "aor", "epoch": 3}'),
             "unknown option",
         ),
         (lambda folder: (folder / "vocabulary.json").write_text("[]"), "not the words of the task"),

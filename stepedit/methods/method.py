@@ -24,7 +24,7 @@ END = 1  # the symbol that ends an output of varying length
 class Said(NamedTuple):
     """What a programmer wrote about B states."""
 
-    symbols: Tensor  # (B, O) ids of the method's outputs
+    symbols: Tensor  # (B, O) as its method understands them: see `Method.meaning`
     confidence: Tensor  # (B,) the probability it gave to the whole
 
 
@@ -36,6 +36,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    programmer: ClassVar[str] = "seq2seq"  # which does best
     end: ClassVar[int | None] = END  # None where every output has the same length
 
     def __init__(self, task: Task) -> None:
@@ -58,6 +59,10 @@ class Method(ABC):
     @abstractmethod
     def render(self, states: States) -> tuple[Tensor, Tensor]:
         """Outputs (B, O) that a programmer should give for these states, and their lengths (B,)."""
+
+    def meaning(self, symbols: Tensor) -> Tensor:
+        """What `run` understands, for outputs (B, O)."""
+        return symbols
 
     @abstractmethod
     def run(self, sources: Sequences, writer: Writer, trace: bool = False) -> list[Outcome]:

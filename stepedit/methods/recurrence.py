@@ -29,6 +29,7 @@ class Recurrence(Method):
 
     name: ClassVar[str] = "recurrence"
     title: ClassVar[str] = "say one action, look again"
+    programmer: ClassVar[str] = "pointer"
     end: ClassVar[int | None] = None
 
     def __init__(self, task: Task) -> None:
@@ -72,7 +73,7 @@ class Recurrence(Method):
         outputs = torch.where(kind == TOKEN, self._first_token + payload, outputs)
         return outputs, torch.full((len(states),), self.longest)
 
-    def actions(self, symbols: Tensor) -> Tensor:
+    def meaning(self, symbols: Tensor) -> Tensor:
         """(B, F) the actions that outputs stand for."""
         return self._meaning[symbols]
 
@@ -81,7 +82,7 @@ class Recurrence(Method):
 
         def programmer(ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
             said = writer(ids, lengths)
-            return self.actions(said.symbols), said.confidence
+            return said.symbols, said.confidence
 
         return run(sources, programmer, self.task.template, self.limit, trace)
 

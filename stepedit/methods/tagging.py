@@ -57,28 +57,24 @@ class Tagging(OneShot):
     def render(self, states: States) -> tuple[Tensor, Tensor]:
         """Tags that make the target of each state."""
         texts = Sequences(states.ids.numpy(), states.lengths.numpy())
-        scripts, first = states.scripts, states.taken
+        scripts = states.left
         if not scripts.run_right:  # later edits meet earlier ones' tokens: only the whole change can be tagged
-            scripts, first = edits.scripts(texts, states.targets), np.zeros_like(first)
-        slots = self._slots(texts, scripts, first)
+            scripts = edits.scripts(texts, states.targets)
+        slots = self._slots(texts, scripts)
         tags = Sequences.keep(slots)
         wide = tags.widened(int(tags.lengths.max(initial=0)) + 1)
         wide.ids[np.arange(len(tags)), tags.lengths] = END
         return torch.from_numpy(wide.ids), torch.from_numpy(tags.lengths + 1)
 
-    def _slots(self, texts: Sequences, scripts: Scripts, first: IntArray) -> IntArray:
+    def _slots(self, texts: Sequences, scripts: Scripts) -> IntArray:
         """(B, T+1, K*M+1) for each place every edit's insertions before it and its own tag, PAD where there is none."""
         width, (_, columns, most) = texts.ids.shape[1], scripts.tokens.shape
         slots = np.full((len(texts), width + 1, columns * most + 1), PAD, np.int64)
         slots[:, :width, -1] = np.where(texts.mask(), KEEP, PAD)
-        grown = np.cumsum(scripts.widths - (scripts.stops - scripts.starts), axis=1)
-        before = np.where(first > 0, np.take_along_axis(grown, np.maximum(first - 1, 0)[:, None], 1)[:, 0], 0)
+        grown = np.cumsum(scripts.growth, axis=1) - scripts.growth
         for index in range(scripts.starts.shape[1] - 1):
-            rows = np.flatnonzero((index >= first) & (index < scripts.counts))
-            if not len(rows):
-                continue
-            since = (grown[rows, index - 1] if index else 0) - before[rows]
-            start = scripts.starts[rows, index] - since
+            rows = np.flatnonzero(index < scripts.counts)
+            start = scripts.starts[rows, index] - grown[rows, index]
             span, brings = scripts.stops[rows, index] - scripts.starts[rows, index], scripts.widths[rows, index]
             for ahead in range(int(span.max(initial=0))):
                 at = ahead < span

@@ -13,7 +13,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-from stepedit.config import Attention, Cell
+from stepedit.config import Attention, Cell, Options
+from stepedit.tasks.task import Task
+
+
+def value_features(task: Task, options: Options) -> Tensor | None:
+    """(V, K) what the task knows about its tokens, if the programmer is to be given it."""
+    known = task.features() if options.value_features else None
+    return None if known is None else torch.from_numpy(known)
+
+
+def initialise(net: nn.Module, hidden: int, cell: Cell) -> None:
+    """Uniform in +-sqrt(1/H) as in the paper; a Transformer's norms and biases as they are."""
+    bound = hidden**-0.5
+    for name, parameter in net.named_parameters():
+        if cell != "transformer" or parameter.ndim > 1:
+            nn.init.uniform_(parameter, -bound, bound)
+        if cell == "transformer" and ("narrow" in name or "out." in name) and parameter.ndim > 1:
+            parameter.data /= 2  # what is added to the stream starts small
 
 
 class Memory(NamedTuple):

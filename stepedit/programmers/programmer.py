@@ -1,6 +1,6 @@
-"""The contract of a programmer: made for a method, taught with outputs that are known, asked to say its own.
+"""The contract of a programmer: made for a method, taught with states whose way is known, asked about states.
 
-Shapes: B texts, T tokens, O symbols said, V symbols there are.
+States come in and what is said goes out on the CPU; a programmer may live on another device.
 """
 
 from __future__ import annotations
@@ -8,32 +8,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Self
 
+import torch
 from torch import Tensor, nn
 
+from stepedit.batches import States
 from stepedit.config import Options
 from stepedit.methods.method import Method, Said
 from stepedit.programmers.layers import Draw
 
 
 class Programmer(nn.Module, ABC):
-    """A net that reads states and says symbols of its method's outputs."""
+    """A net that reads states and says what its method understands."""
 
     @classmethod
     @abstractmethod
     def for_method(cls, method: Method, options: Options) -> Self:
-        """A programmer of the sizes that the options say, with fresh weights."""
+        """One of the sizes that the options say, with fresh weights; UserError if the method is none for it."""
 
     @abstractmethod
-    def forward(
-        self,
-        ids_BT: Tensor,
-        lengths_B: Tensor,
-        outputs_BO: Tensor,
-        forcing: float = 1.0,
-        draw: Draw | None = None,
-    ) -> Tensor:
-        """Logits (B, O, V) for outputs that are known; a symbol sees the true one before it at a rate of `forcing`."""
+    def forward(self, states: States, draw: Draw | None = None) -> Tensor:
+        """The mean loss on these states, or that part of it which comes from the rows that are drawn for."""
 
     @abstractmethod
-    def write(self, ids_BT: Tensor, lengths_B: Tensor, longest: int, end: int | None) -> Said:
+    def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
         """What it says about some states."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lives."""
+        return next(self.parameters()).device

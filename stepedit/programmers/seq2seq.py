@@ -11,7 +11,9 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
+from stepedit.batches import States
 from stepedit.config import Attention, Cell, Options
 from stepedit.methods.method import Method, Said
 from stepedit.programmers.layers import (
@@ -23,6 +25,8 @@ from stepedit.programmers.layers import (
     RecurrentEncoder,
     TransformerDecoder,
     TransformerEncoder,
+    initialise,
+    value_features,
 )
 from stepedit.programmers.programmer import Programmer
 from stepedit.sequences import PAD
@@ -33,8 +37,7 @@ class SeqToSeq(Programmer):
 
     def __init__(
         self,
-        inputs: int,
-        outputs: int,
+        method: Method,
         cell: Cell = "lstm",
         hidden: int = 512,
         layers: int = 1,
@@ -42,16 +45,19 @@ class SeqToSeq(Programmer):
         attention: Attention = "general",
         heads: int = 4,
         dropout: float = 0.5,
-        places: int = 64,
-        input_features: Tensor | None = None,
-        output_features: Tensor | None = None,
+        forcing: float = 0.5,
+        features: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.read = Embedding(inputs, hidden, input_features)
+        self.method, self.forcing = method, forcing
+        inputs, outputs = len(method.task.vocabulary), len(method.outputs)
+        output_features = None if features is None else features[method.token_of()]
+        self.read = Embedding(inputs, hidden, features)
         self.said = Embedding(outputs, hidden)
         self.output = Embedding(outputs, hidden, output_features)
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.drop = Dropout(dropout)
+        places = max(method.task.longest, method.longest) + 1
         self.encoder: nn.Module
         self.decoder: nn.Module
         if cell == "transformer":
@@ -60,16 +66,13 @@ class SeqToSeq(Programmer):
         else:
             self.encoder = RecurrentEncoder(cell, hidden, hidden, layers, bidirectional, dropout)
             self.decoder = RecurrentDecoder(cell, hidden, layers, attention, dropout)
-        self._initialise(hidden, cell)
+        initialise(self, hidden, cell)
 
     @classmethod
     def for_method(cls, method: Method, options: Options) -> Self:
         """Sizes from the options, vocabularies from the method."""
-        known = method.task.features() if options.value_features else None
-        features = None if known is None else torch.from_numpy(known)
         return cls(
-            inputs=len(method.task.vocabulary),
-            outputs=len(method.outputs),
+            method,
             cell=options.cell,
             hidden=options.hidden,
             layers=options.layers,
@@ -77,22 +80,13 @@ class SeqToSeq(Programmer):
             attention=options.attention,
             heads=options.heads,
             dropout=options.dropout,
-            places=max(method.task.longest, method.longest) + 1,
-            input_features=features,
-            output_features=None if features is None else features[method.token_of()],
+            forcing=options.forcing,
+            features=value_features(method.task, options),
         )
-
-    def _initialise(self, hidden: int, cell: Cell) -> None:
-        """Uniform in +-sqrt(1/H) as in the paper; a Transformer's matrices as usual for it."""
-        bound = hidden**-0.5
-        for name, parameter in self.named_parameters():
-            if cell != "transformer" or parameter.ndim > 1:
-                nn.init.uniform_(parameter, -bound, bound)
-            if cell == "transformer" and ("narrow" in name or "out." in name) and parameter.ndim > 1:
-                parameter.data /= 2  # what is added to the stream starts small
 
     def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> Memory:
         """Read some texts."""
+        ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         if ids_BT.shape[1] == 0:
             ids_BT = ids_BT.new_full((len(ids_BT), 1), PAD)
         mask_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < lengths_B[:, None]
@@ -103,13 +97,17 @@ class SeqToSeq(Programmer):
         """(B, O, V)"""
         return hidden_BOH @ self.output.weight().T + self.bias
 
-    def forward(
-        self,
-        ids_BT: Tensor,
-        lengths_B: Tensor,
-        outputs_BO: Tensor,
-        forcing: float = 1.0,
-        draw: Draw | None = None,
+    def forward(self, states: States, draw: Draw | None = None) -> Tensor:
+        """The mean over all symbols of the whole batch."""
+        outputs_BO, _ = self.method.render(states)
+        rows = draw.rows if draw else torch.arange(len(states))
+        own_BO = outputs_BO[rows].to(self.device)
+        logits_BOV = self.teach(states.ids[rows], states.lengths[rows], own_BO, self.forcing, draw)
+        wrong = cross_entropy(logits_BOV.flatten(0, 1), own_BO.flatten(), ignore_index=PAD, reduction="sum")
+        return wrong / (outputs_BO != PAD).sum()
+
+    def teach(
+        self, ids_BT: Tensor, lengths_B: Tensor, outputs_BO: Tensor, forcing: float = 1.0, draw: Draw | None = None
     ) -> Tensor:
         """Logits (B, O, V) for outputs that are known; a symbol sees the true one before it at a rate of `forcing`."""
         memory = self.encode(ids_BT, lengths_B)
@@ -119,7 +117,7 @@ class SeqToSeq(Programmer):
             return self.logits(hidden_BOH)
         state, parts, own_B = None, list[Tensor](), shifted_BO[:, 0]
         for index in range(outputs_BO.shape[1]):
-            forced = draw.rand().to(ids_BT.device) < forcing if draw else torch.zeros_like(own_B, dtype=torch.bool)
+            forced = draw.rand().to(self.device) < forcing if draw else torch.zeros_like(own_B, dtype=torch.bool)
             symbol_B = torch.where(forced, shifted_BO[:, index], own_B)
             hidden_B1H, state = self.decoder(self.drop(self.said(symbol_B[:, None])), memory, state)
             parts.append(self.logits(hidden_B1H))
@@ -127,20 +125,20 @@ class SeqToSeq(Programmer):
         return torch.cat(parts, 1)
 
     @torch.inference_mode()
-    def write(self, ids_BT: Tensor, lengths_B: Tensor, longest: int, end: int | None) -> Said:
+    def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
         """The likeliest symbol again and again, until all rows have said the end or are as long as they may be."""
         memory = self.encode(ids_BT, lengths_B)
-        symbol_B = torch.full_like(lengths_B, PAD)
-        confidence_B = torch.ones(len(ids_BT), device=ids_BT.device)
-        going_B = torch.ones(len(ids_BT), dtype=torch.bool, device=ids_BT.device)
+        symbol_B = torch.full((len(ids_BT),), PAD, device=self.device)
+        confidence_B = torch.ones(len(ids_BT), device=self.device)
+        going_B = torch.ones(len(ids_BT), dtype=torch.bool, device=self.device)
         said, state = list[Tensor](), None
-        for _ in range(longest):
+        for _ in range(self.method.longest):
             hidden_B1H, state = self.decoder(self.said(symbol_B[:, None]), memory, state)
             probability_B, symbol_B = self.logits(hidden_B1H)[:, 0].softmax(1).max(1)
             confidence_B = torch.where(going_B, confidence_B * probability_B, confidence_B)
             said.append(torch.where(going_B, symbol_B, PAD))
-            if end is not None:
-                going_B = going_B & (symbol_B != end)
+            if self.method.end is not None:
+                going_B = going_B & (symbol_B != self.method.end)
                 if not going_B.any():
                     break
-        return Said(torch.stack(said, 1), confidence_B)
+        return Said(self.method.meaning(torch.stack(said, 1).cpu()), confidence_B.cpu())

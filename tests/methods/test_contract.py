@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from stepedit.batches import sample_states, states_after
+from stepedit.config import Mode
 from stepedit.methods.method import Method, OneShot, Said
 from stepedit.registry import METHODS, TASKS
 from stepedit.sequences import Pairs, Sequences
@@ -35,7 +36,7 @@ def saying(method: Method, pairs: Pairs) -> Callable[[Tensor, Tensor], Said]:
 
     def write(ids: Tensor, lengths: Tensor) -> Said:
         rows = [answers[tuple(row[:length])] for row, length in zip(ids.tolist(), lengths.tolist(), strict=True)]
-        return Said(torch.from_numpy(Sequences.from_rows(rows).ids), torch.ones(len(rows)))
+        return Said(method.meaning(torch.from_numpy(Sequences.from_rows(rows).ids)), torch.ones(len(rows)))
 
     return write
 
@@ -68,11 +69,14 @@ def test_outputs_fit_the_vocabulary_and_the_longest_length(task: str, name: str,
 
 @every_task
 @pytest.mark.parametrize("name", [name for name in METHODS if issubclass(METHODS[name], OneShot)])
-def test_every_state_on_the_way_is_rendered_without_loss(task: str, name: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("mode", ["online", "augmented"])
+def test_every_state_on_the_way_is_rendered_without_loss(
+    task: str, name: str, mode: Mode, rng: np.random.Generator
+) -> None:
     method, pairs = make(task, name, rng)
     assert isinstance(method, OneShot)
     scripts = method.task.edits(pairs.sources, pairs.targets)
-    states = sample_states(pairs, scripts, rng.integers(0, SIZE, 300), "online", rng)
+    states = sample_states(pairs, scripts, rng.integers(0, SIZE, 300), mode, rng)
     ids, lengths = method.realise(states.ids, states.lengths, method.render(states)[0])
     assert Sequences(ids.numpy(), lengths.numpy()).rows() == states.targets.rows()
 

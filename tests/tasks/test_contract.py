@@ -7,9 +7,10 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from stepedit.batches import expert, sample_states, states_after
+from stepedit.config import Mode, Order
 from stepedit.edits import trajectory
 from stepedit.errors import DataError, PairError, UserError
-from stepedit.interpreter import run
+from stepedit.interpreter import EditBatch, run, splice, step_batch
 from stepedit.metrics import METRICS
 from stepedit.registry import TASKS
 from stepedit.sequences import Pairs, Sequences
@@ -157,7 +158,7 @@ def test_online_states_are_uniform_over_the_way(task: Task, pairs: Pairs, rng: n
     scripts = task.edits(pairs.sources, pairs.targets)
     row = int(scripts.counts.argmax())
     states = sample_states(pairs, scripts, np.full(20_000, row), "online", rng)
-    seen = np.bincount(states.taken, minlength=scripts.counts[row] + 1)
+    seen = np.bincount(scripts.counts[row] - states.left.counts, minlength=scripts.counts[row] + 1)
     expected = 20_000 / (scripts.counts[row] + 1)
     assert len(seen) == scripts.counts[row] + 1
     assert np.abs(seen - expected).max() < 5 * np.sqrt(expected)
@@ -197,6 +198,44 @@ def test_states_halfway_are_those_reached_step_by_step(task: Task, pairs: Pairs,
             for index, source in enumerate(pairs.sources.rows())
         ]
         assert Sequences(states.ids.numpy(), states.lengths.numpy()).rows() == expected
+
+
+@every_task
+@pytest.mark.parametrize("order", ["left", "right", "random"])
+@pytest.mark.parametrize("mode", ["online", "augmented"])
+def test_any_order_leads_to_the_target(
+    task: Task, pairs: Pairs, rng: np.random.Generator, mode: Mode, order: Order
+) -> None:
+    """Whatever has been made already: saying what the states say, again and again, ends with the targets."""
+    scripts, rows = task.edits(pairs.sources, pairs.targets), rng.integers(0, len(pairs), 300)
+    if not scripts.run_right and order != "left":
+        with pytest.raises(UserError, match="build on each other"):
+            sample_states(pairs, scripts, rows, mode, rng, order)
+        return
+    states = sample_states(pairs, scripts, rows, mode, rng, order)
+    assert order == "left" or len(np.unique(states.turn)) > 1
+    places = states.edits_now()
+    ids, lengths = states.ids, states.lengths
+    if scripts.run_right:  # from the right, no edit moves another
+        for index in reversed(range(places.starts.shape[1])):
+            ids, lengths = splice(ids, lengths, EditBatch(*(part[:, index] for part in places)))
+        assert Sequences(ids.numpy(), lengths.numpy()).rows() == states.targets.rows()
+    said = states.actions(task.template)
+    result = step_batch(states.ids, states.lengths, said, task.template)
+    assert not result.skipped.any()
+    assert result.done.tolist() == states.done().tolist()
+
+
+def test_augmented_states_keep_every_subset_of_edits(rng: np.random.Generator) -> None:
+    task = TASKS["aor"]()
+    pairs = task.generate(50, rng)
+    scripts = task.edits(pairs.sources, pairs.targets)
+    row = int(np.flatnonzero(scripts.counts == 4)[0])
+    states = sample_states(pairs, scripts, np.full(4_000, row), "augmented", rng)
+    texts = {tuple(text) for text in Sequences(states.ids.numpy(), states.lengths.numpy()).rows()}
+    assert len(texts) == 2**4
+    shares = np.bincount(states.left.counts, minlength=5) / 4_000
+    assert np.abs(shares - 1 / 5).max() < 0.04, "the rate is uniform, so is the number of edits"
 
 
 @every_task

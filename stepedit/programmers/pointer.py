@@ -1,0 +1,228 @@
+"""Our programmer: it reads a state once and points at the place to edit; what to do is read off there.
+
+No vocabulary of positions and no decoder loop. Of an action's fields each is chosen given those before it: the place
+together with the operation, then the last place of a span, then the token. What does not fit the text can't be said.
+
+Shapes: B states, T tokens with the end that is put behind the text, P operations, H hidden size, V vocabulary, E edits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, gelu, pad
+
+from stepedit.actions import DONE, OPERATION, POSITION, TOKEN, Operation
+from stepedit.batches import States
+from stepedit.config import Options
+from stepedit.errors import UserError
+from stepedit.interpreter import operations_of
+from stepedit.methods.method import Method, Said
+from stepedit.methods.recurrence import Recurrence
+from stepedit.programmers.layers import (
+    Draw,
+    Dropout,
+    Embedding,
+    RecurrentEncoder,
+    TransformerEncoder,
+    initialise,
+    value_features,
+)
+from stepedit.programmers.programmer import Programmer
+from stepedit.sequences import PAD
+
+ROOM = {Operation.INSERT: 0, Operation.SWAP: 2}  # tokens that an operation needs; others need 1
+IMPOSSIBLE = -1e9  # not infinite: a row of nothing but these still has a gradient
+
+
+class Pointer(Programmer):
+    """Encoder, pointer and readers."""
+
+    allowed: Tensor  # (V,) tokens that an action may bring
+    room: Tensor  # (P,) tokens that have to stand at the place and behind it
+    operation_ids: Tensor  # (P,)
+    operation_index: Tensor  # the other way round
+
+    def __init__(self, method: Recurrence, options: Options) -> None:
+        super().__init__()
+        self.template, words = method.task.template, len(method.task.vocabulary)
+        hidden, features = options.hidden, value_features(method.task, options)
+        self.end = words  # the id of what is put behind a text
+        self.read = Embedding(words + 1, hidden, None if features is None else pad(features, (0, 0, 0, 1)))
+        self.drop = Dropout(options.dropout)
+        self.encoder = _encoder(options, method.positions + 1)
+        self.place = nn.Linear(hidden, len(self.template.operations))
+        self.done = nn.Linear(hidden, 1)
+        self.spans, self.brings = "last" in self.template.fields, "token" in self.template.fields
+        if self.spans:
+            self.from_first, self.to_last = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+            self.at_last = nn.Linear(hidden, hidden, bias=False)
+        if self.brings:
+            self.at_place, self.at_end = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+            self.doing = Embedding(len(self.template.operations), hidden)
+            self.token = Embedding(words, hidden, features)
+            self.bias = nn.Parameter(torch.zeros(words))
+            allowed = torch.zeros(words, dtype=torch.bool)
+            allowed[sorted(self.template.tokens)] = True
+            self.register_buffer("allowed", allowed, persistent=False)
+        self.others = options.others
+        room = torch.tensor([ROOM.get(which, 1) for which in self.template.operations])
+        index = torch.zeros(len(Operation), dtype=torch.long)
+        index[list(self.template.operations)] = torch.arange(len(self.template.operations))
+        self.register_buffer("room", room, persistent=False)
+        self.register_buffer("operation_index", index, persistent=False)
+        self.register_buffer("operation_ids", torch.tensor(self.template.operations), persistent=False)
+        initialise(self, hidden, options.cell)
+
+    @classmethod
+    def for_method(cls, method: Method, options: Options) -> Self:
+        """It can name actions and nothing else."""
+        if not isinstance(method, Recurrence):
+            raise UserError(f"the pointer programmer names actions, which {method.name} has none of; take seq2seq")
+        return cls(method, options)
+
+    def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, H) hidden states of the texts and the end behind each, and (B, H) those of the ends."""
+        marked_BT = pad(ids_BT, (0, 1), value=PAD).scatter(1, lengths_B[:, None], self.end)
+        mask_BT = torch.arange(marked_BT.shape[1], device=self.device) <= lengths_B[:, None]
+        states_BTH = self.encoder(self.drop(self.read(marked_BT)), mask_BT).states
+        return states_BTH, states_BTH[torch.arange(len(ids_BT)), lengths_B]
+
+    def places(self, states_BTH: Tensor, ends_BH: Tensor, lengths_B: Tensor) -> Tensor:
+        """(B, T*P+1) logits of every operation at every place, and of DONE."""
+        left_BT = lengths_B[:, None] - torch.arange(states_BTH.shape[1], device=self.device)
+        fits_BTP = left_BT[:, :, None] >= self.room
+        logits_BTP = self.place(states_BTH).masked_fill(~fits_BTP, IMPOSSIBLE)
+        return torch.cat([logits_BTP.flatten(1), self.done(ends_BH)], 1)
+
+    def lasts(self, states_ETH: Tensor, first_EH: Tensor, first_E: Tensor, lengths_E: Tensor) -> Tensor:
+        """(E, T) logits of the last place of a span, given its first."""
+        logits_ET = (self.to_last(states_ETH) @ self.from_first(first_EH)[:, :, None])[..., 0] * first_EH.shape[
+            1
+        ] ** -0.5
+        place_T = torch.arange(logits_ET.shape[1], device=self.device)
+        fits_ET = (place_T >= first_E[:, None]) & (place_T < lengths_E[:, None])
+        return logits_ET.masked_fill(~fits_ET, IMPOSSIBLE)
+
+    def tokens(self, first_EH: Tensor, last_EH: Tensor | None, ends_EH: Tensor, doing_E: Tensor) -> Tensor:
+        """(E, V) logits of the token to bring."""
+        hidden_EH = self.at_place(first_EH) + self.at_end(ends_EH) + self.doing(doing_E)
+        if last_EH is not None:
+            hidden_EH = hidden_EH + self.at_last(last_EH)
+        logits_EV = gelu(hidden_EH) @ self.token.weight().T + self.bias
+        return logits_EV.masked_fill(~self.allowed, IMPOSSIBLE)
+
+    def forward(self, states: States, draw: Draw | None = None) -> Tensor:
+        """Pointing at the next edit; and what each edit that is left does at its place, the later ones for less."""
+        rows = draw.rows if draw else torch.arange(len(states))
+        lesson, lengths_B = self._lesson(states), states.lengths[rows].to(self.device)
+        states_BTH, ends_BH = self.encode(states.ids[rows].to(self.device), lengths_B)
+        logits_BX = self.places(states_BTH, ends_BH, lengths_B)
+        aim_B = torch.where(states.done(), logits_BX.shape[1] - 1, lesson.place(len(self.template.operations)))
+        pointing = cross_entropy(logits_BX, aim_B[rows].to(self.device), reduction="sum") / len(states)
+        return pointing + self._reading(lesson.of(rows, self.device), states_BTH, ends_BH, lengths_B)
+
+    def _lesson(self, states: States) -> Lesson:
+        """The edits that are left, and how much each counts."""
+        now, turn = states.edits_now(), (torch.arange(len(states)), torch.from_numpy(states.turn))
+        counts = torch.from_numpy(states.left.present) * (self.others if states.left.run_right else 0.0)
+        counts[turn] = (~states.done()).float()
+        doing = self.operation_index.cpu()[operations_of(now, self.template)]
+        return Lesson(turn, now.starts, now.stops - 1, doing, now.tokens[:, :, 0], counts, counts.sum().clamp(min=1))
+
+    def _reading(self, lesson: Lesson, states_BTH: Tensor, ends_BH: Tensor, lengths_B: Tensor) -> Tensor:
+        """How wrong the fields are that come after the place."""
+        edits = lesson.counts > 0
+        row_E, _ = edits.nonzero(as_tuple=True)
+        first_E, last_E, doing_E, token_E = (
+            part[edits] for part in (lesson.first, lesson.last, lesson.doing, lesson.token)
+        )
+        share_E = lesson.counts[edits] / lesson.total
+        first_EH = states_BTH[row_E, first_E]
+        wrong_E = torch.zeros_like(share_E)
+        if self.others and len(self.template.operations) > 1:  # pointing has taught it for the next edit only
+            wrong_E = cross_entropy(self.place(first_EH), doing_E, reduction="none")
+        last_EH = states_BTH[row_E, last_E] if self.spans else None
+        if self.spans:
+            logits_ET = self.lasts(states_BTH[row_E], first_EH, first_E, lengths_B[row_E])
+            wrong_E = wrong_E + cross_entropy(logits_ET, last_E, reduction="none")
+        if self.brings:
+            logits_EV = self.tokens(first_EH, last_EH, ends_BH[row_E], doing_E)
+            token_E = torch.where(token_E == PAD, -100, token_E)  # a deletion brings none
+            wrong_E = wrong_E + cross_entropy(logits_EV, token_E, ignore_index=-100, reduction="none")
+        return (wrong_E * share_E).sum()
+
+    @torch.inference_mode()
+    def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
+        """The likeliest place and operation, then the likeliest of what comes after."""
+        ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
+        states_BTH, ends_BH = self.encode(ids_BT, lengths_B)
+        sure_B, choice_B = self.places(states_BTH, ends_BH, lengths_B).softmax(1).max(1)
+        done_B = choice_B == states_BTH.shape[1] * len(self.template.operations)
+        first_B, doing_B = (torch.where(done_B, 0, part) for part in self._split(choice_B))
+        sure_after_B, last_B, last_BH = torch.ones_like(sure_B), first_B, None
+        rows_B = torch.arange(len(first_B), device=self.device)
+        first_BH = states_BTH[rows_B, first_B]
+        if self.spans:
+            part_B, last_B = self.lasts(states_BTH, first_BH, first_B, lengths_B).softmax(1).max(1)
+            sure_after_B, last_BH = sure_after_B * part_B, states_BTH[rows_B, last_B]
+        token_B = torch.full_like(first_B, PAD)
+        if self.brings:
+            part_B, token_B = self.tokens(first_BH, last_BH, ends_BH, doing_B).softmax(1).max(1)
+            sure_after_B = sure_after_B * torch.where(self._brings(doing_B), part_B, 1.0)
+        actions_BF = self._actions(first_B, last_B, doing_B, token_B)
+        actions_BF = torch.where(done_B[:, None], DONE, actions_BF)
+        return Said(actions_BF.cpu(), torch.where(done_B, sure_B, sure_B * sure_after_B).cpu())
+
+    def _split(self, choice_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Place and operation."""
+        operations = len(self.template.operations)
+        return choice_B // operations, choice_B % operations
+
+    def _brings(self, doing_B: Tensor) -> Tensor:
+        """(B,) whether an operation brings a token."""
+        which_B = self.operation_ids[doing_B]
+        return (which_B != Operation.DELETE) & (which_B != Operation.SWAP)
+
+    def _actions(self, first_B: Tensor, last_B: Tensor, doing_B: Tensor, token_B: Tensor) -> Tensor:
+        """(B, F) the actions that name these choices."""
+        place_B = first_B * 4 + POSITION
+        columns = {
+            "operation": self.operation_ids[doing_B] * 4 + OPERATION,
+            "position": place_B,
+            "first": place_B,
+            "last": last_B * 4 + POSITION,
+            "token": torch.where(self._brings(doing_B), token_B * 4 + TOKEN, place_B),
+        }
+        return torch.stack([columns[field] for field in self.template.fields], 1)
+
+
+class Lesson(NamedTuple):
+    """K edits for each of B texts, each at its place in the text as it is."""
+
+    turn: tuple[Tensor, Tensor]  # which comes next
+    first: Tensor  # (B, K)
+    last: Tensor  # (B, K)
+    doing: Tensor  # (B, K)
+    token: Tensor  # (B, K)
+    counts: Tensor  # (B, K) for how much
+    total: Tensor  # what all of them count, of the whole batch
+
+    def place(self, operations: int) -> Tensor:
+        """(B,) what to point at, among places times operations."""
+        return (self.first * operations + self.doing)[self.turn]
+
+    def of(self, rows: Tensor, device: torch.device) -> Lesson:
+        """Those of some rows."""
+        first, last, doing, token, counts = (part[rows].to(device) for part in self[1:-1])
+        return Lesson(self.turn, first, last, doing, token, counts, self.total.to(device))
+
+
+def _encoder(options: Options, places: int) -> nn.Module:
+    """The encoder that the options describe."""
+    if options.cell == "transformer":
+        return TransformerEncoder(options.hidden, options.layers, options.heads, options.dropout, places)
+    sizes = options.hidden, options.hidden, options.layers
+    return RecurrentEncoder(options.cell, *sizes, options.bidirectional, options.dropout)
