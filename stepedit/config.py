@@ -86,6 +86,7 @@ class Run(BaseModel):
     epochs: int = Field(ge=1)
     validate_every: int = Field(1, ge=1)  # epochs
     threads: int | None = None
+    device: str = "cpu"
 
 
 def checked(kind: type[Config], values: dict[str, Any]) -> Config:

@@ -22,7 +22,7 @@ from stepedit import checkpoints, datasets
 from stepedit.batches import States, sample_states
 from stepedit.config import Run
 from stepedit.edits import Scripts
-from stepedit.errors import DataError
+from stepedit.errors import DataError, UserError
 from stepedit.evaluation import evaluate
 from stepedit.methods.method import Method
 from stepedit.optimisers import make_optimisers
@@ -75,6 +75,14 @@ def settled(run: Run, method: Method) -> Run:
     return run.model_copy(update={"options": run.options.model_copy(update={"programmer": method.programmer})})
 
 
+def device(name: str) -> torch.device:
+    """The device of that name; UserError if there is none here."""
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):
+        raise UserError(f"no device {name!r} here; `cpu` is always there") from None
+
+
 def make_method(run: Run) -> Method:
     """The method of a run, for its task."""
     return METHODS[run.method](TASKS[run.task].from_options(run.task_options))
@@ -96,7 +104,7 @@ class Trainer:
         self.method = make_method(run)
         run = self.run = settled(run, self.method)
         self.folder, self.train, self.validation = folder, train, validation
-        self.net = seed_weights(run, self.method)
+        self.net = seed_weights(run, self.method).to(device(run.device))
         self.optimisers = make_optimisers(self.net, run.options)
         self.rank = distributed.get_rank() if distributed.is_initialized() else 0
         self.world = distributed.get_world_size() if distributed.is_initialized() else 1
@@ -116,7 +124,7 @@ class Trainer:
         words = self.method.task.vocabulary.tokens, self.method.outputs.tokens
         checkpoints.write_run(self.folder, self.run, *words)
 
-    def fit(self, on_step: Callable[[int], None] | None = None) -> Iterator[Report]:
+    def fit(self, on_step: Callable[[int, float], None] | None = None) -> Iterator[Report]:
         """Train to the end, with a report after every validation."""
         started, saved, losses = time.monotonic() - self.standing.seconds, time.monotonic(), list[float]()
         while True:
@@ -134,7 +142,7 @@ class Trainer:
                 losses.append(self.step(states.take(rows)))
                 self.standing.seconds = time.monotonic() - started
                 if on_step:
-                    on_step(self.standing.step)
+                    on_step(self.standing.step, losses[-1])
                 if time.monotonic() - saved > SAVE_EVERY:
                     self.save()
                     saved = time.monotonic()

@@ -84,6 +84,33 @@ def test_python_can_edit_too(run: Path) -> None:
     assert result.outcome.trace[0].operation == "swap"
 
 
+def test_tensorboard_sees_what_metrics_jsonl_holds(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    setting = ["aor", "--size", 200, *SMALL, "--max-epochs", 3, "--validate-every", 1, "--out", tmp_path / "run"]
+    made = stepedit("train", *setting, "--tensorboard")
+    assert made.returncode == 0, made.stderr
+    reports = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    seen = [(event.step, event.value) for event in board.Scalars("validation/token")]
+    assert seen == [(report["step"], pytest.approx(report["metrics"]["token"])) for report in reports]
+
+
+def test_a_device_that_is_not_there_is_told(tmp_path: Path) -> None:
+    for name in ("cuda:77", "nonsense"):
+        made = stepedit("train", "aor", "--size", 200, *SMALL, "--device", name, "--out", tmp_path / "run")
+        assert made.returncode == 2
+        assert f"no device '{name}' here" in made.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_papers_figure_stands_beside_ours(tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "run"
+    assert stepedit("data", "aor", "--out", data).returncode == 0
+    assert stepedit("train", "aor", "--data", data, *SMALL, "--max-epochs", 1, "--out", out).returncode == 0
+    assert "58.53%" in stepedit("evaluate", out, "--split", "val").stdout
+
+
 def test_an_interrupted_run_says_how_to_go_on_and_does(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     setting = ["train", "aec", "--size", "400", *SMALL, "--max-epochs", "60", "--out", str(folder)]

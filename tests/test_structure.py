@@ -18,6 +18,7 @@ LAYERS = [
     "errors",
     "registry",
     "config",
+    "reference",
     "sequences",
     "vocabulary",
     "edits",
@@ -45,7 +46,7 @@ SHARED = {
     "tasks": {"task", "arithmetic"},
     "methods": {"method"},
     "programmers": {"programmer", "layers"},
-    "commands": {"common"},
+    "commands": {"common", "watch"},
 }  # what files of one folder may share
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from stepedit.commands.common import console, progress_bar
 from stepedit.display import aligned
 from stepedit.errors import DataError
+from stepedit.reference import paper
 
 if TYPE_CHECKING:
     from stepedit.evaluation import Evaluation
@@ -42,30 +43,33 @@ def evaluate(
     with progress_bar(f"editing {split}") as progress:
         result = evaluation.evaluate(editor.programmer, editor.method, splits[split], progress)
     _write_predictions(run / f"predictions-{split}.jsonl", editor, splits[split], result)
-    summary = _summary(editor, splits[split], result, split)
+    summary = _summary(editor, splits, result, split)
     if as_json:
         console().print(Text(json.dumps(summary)))
     else:
         _show(summary)
 
 
-def _summary(editor: Any, pairs: Pairs, result: Evaluation, split: str) -> dict[str, Any]:
+def _summary(editor: Any, splits: dict[str, Pairs], result: Evaluation, split: str) -> dict[str, Any]:
     import numpy as np
 
     from stepedit.evaluation import breakdown, interval
 
     rng = np.random.default_rng(0)
     task = editor.method.task
+    run, pairs, size = editor.run, splits[split], sum(map(len, splits.values()))
+    theirs = paper(run.task, run.method, run.mode, run.task_options, size)
     headline = result.scores[task.metrics[0]]
     edits = task.edits(pairs.sources, pairs.targets).counts
     return {
         "task": task.name,
-        "method": editor.run.method,
-        "mode": editor.run.mode,
+        "method": run.method,
+        "mode": run.mode,
         "split": split,
         "pairs": len(pairs),
         "metrics": {name: [float(s.mean()), *interval(s, rng)] for name, s in result.scores.items()},
         "finished": sum(outcome.finished for outcome in result.outcomes) / len(pairs),
+        "paper": theirs.metrics if theirs else None,
         "headline": task.metrics[0],
         "by_edits": breakdown(headline, edits),
         "by_length": breakdown(headline, pairs.sources.lengths),
@@ -80,6 +84,9 @@ def _show(summary: dict[str, Any]) -> None:
     rows += [
         [name, f"{mean:.2%}", f"{low:.2%} to {high:.2%}"] for name, (mean, low, high) in summary["metrics"].items()
     ]
+    if summary["paper"]:  # the authors' figures for this setting
+        for row, theirs in zip(rows, ["the paper", *(summary["paper"].get(row[0]) for row in rows[1:])], strict=True):
+            row.append(theirs if isinstance(theirs, str) else "" if theirs is None else f"{theirs:.2%}")
     out.print(aligned(rows))
     for title, key in (("edits needed", "by_edits"), ("source length", "by_length")):
         table = [[title, "pairs", summary["headline"]]]

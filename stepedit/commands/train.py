@@ -6,21 +6,16 @@ import inspect as signatures
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
-from stepedit.commands.common import Length, Numbers, Options, Seed, console, make_task, progress_bar
+from stepedit.commands.common import Length, Numbers, Options, Seed, make_task, progress_bar
+from stepedit.commands.watch import make_board, watched
 from stepedit.config import PRESETS, Run, checked
 from stepedit.config import Options as Teaching
 from stepedit.errors import DataError, UserError, located
 from stepedit.registry import METHODS, TASKS
-
-if TYPE_CHECKING:
-    from stepedit.training import Report, Trainer
 
 UNLIMITED = 100_000  # epochs
 
@@ -47,7 +42,9 @@ def train(
     *,
     out: Annotated[Path, typer.Option(help="The run's folder, to be made.", show_default=False)],
     method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "recurrence",
-    mode: Annotated[str, typer.Option(help="offline: sources only; online: any state on the way.")] = "online",
+    mode: Annotated[
+        str, typer.Option(help="offline: sources; online: any state on the way; augmented: any edits made already.")
+    ] = "online",
     data: Annotated[Path | None, typer.Option(help="Splits that exist already.", show_default="made anew")] = None,
     numbers: Numbers = None,
     length: Length = None,
@@ -68,6 +65,10 @@ def train(
         int | None, typer.Option(min=1, help="Epochs between validations.", show_default="a tenth of the time")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
+    device: Annotated[str, typer.Option(help="Where the net lives: cpu, cuda, cuda:1, mps.")] = "cpu",
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write to OUT/tensorboard, too; needs the extra [track].")
+    ] = False,
     config: Annotated[
         Path | None, typer.Option(help="YAML or JSON file with options of teaching.", show_default=False)
     ] = None,
@@ -95,7 +96,7 @@ def train(
         name = _new(task, out)
         options = _task_options(name, data, numbers, length, option)
         what = {"task": name, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
-        how = {"options": Teaching.preset(preset, **chosen).model_dump(), "threads": threads}
+        how = {"options": Teaching.preset(preset, **chosen).model_dump(), "threads": threads, "device": device}
         where = {"data": str(data) if data else None, "task_options": options, "epochs": max_epochs or UNLIMITED}
         run = checked(Run, what | how | where)
     torch.set_num_threads(run.threads or torch.get_num_threads())
@@ -110,7 +111,7 @@ def train(
         trainer.resume()
     else:
         trainer.begin()
-    _fit(trainer, out)
+    watched(trainer, out, make_board(out, trainer.standing.step) if tensorboard and trainer.rank == 0 else None)
 
 
 def _new(task: str | None, out: Path) -> str:
@@ -152,39 +153,3 @@ def _task_options(
             assert setting is not None
             return asdict(setting)  # type: ignore[call-overload]
     return asdict(make_task(task, numbers, length, option))  # type: ignore[call-overload]
-
-
-def _fit(trainer: Trainer, out: Path) -> None:
-    """Train with a bar on a terminal, and a line for every validation."""
-    lines, screen = console(), Console(stderr=True)
-    lines.quiet = trainer.rank > 0
-    run = trainer.run
-    count = sum(parameter.numel() for parameter in trainer.net.parameters())
-    size = f"{count:,} parameters, {run.epochs:,} epochs of {trainer.batches} batches"
-    lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.validate_every}"))
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal or trainer.rank > 0) as bar:
-        work = bar.add_task("training", total=trainer.total, completed=trainer.standing.step)
-        try:
-            for report in trainer.fit(lambda step: bar.update(work, completed=step)):
-                lines.print(_line(report))
-        except KeyboardInterrupt:
-            trainer.save()
-            raise UserError(
-                f"stopped at step {trainer.standing.step:,}; go on with: stepedit train --resume --out {out}"
-            ) from None
-    metric = trainer.method.task.stop_metric
-    lines.print(
-        Text(f"best validation {metric} {trainer.standing.best:.2%} at epoch {trainer.standing.best_epoch}; in {out}")
-    )
-
-
-def _line(report: Report) -> Text:
-    metrics = "  ".join(f"{name} {value:.2%}" for name, value in report.metrics.items())
-    speed = f"{report.steps_per_second:.1f} steps/s"
-    return Text(f"epoch {report.epoch:>5}  loss {report.loss:.4f}  {metrics}  {speed}  {report.seconds / 60:.1f} min")

@@ -1,0 +1,76 @@
+"""What a training shows while it runs: a bar on a terminal, a line for every validation, TensorBoard if asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from stepedit.commands.common import console
+from stepedit.errors import UserError
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+    from stepedit.training import Report, Trainer
+
+
+def watched(trainer: Trainer, out: Path, board: SummaryWriter | None) -> None:
+    """Train with a bar on a terminal, and a line for every validation."""
+    lines, screen = console(), Console(stderr=True)
+    lines.quiet = trainer.rank > 0
+    run = trainer.run
+    count = sum(parameter.numel() for parameter in trainer.net.parameters())
+    size = f"{count:,} parameters, {run.epochs:,} epochs of {trainer.batches} batches"
+    lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.validate_every}"))
+    shown = "epoch {task.fields[epoch]}  loss {task.fields[loss]:.4f}  {task.fields[speed]:.1f} steps/s"
+    columns = (TextColumn(shown), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal or trainer.rank > 0) as bar:
+        done, loss = trainer.standing.step, float("nan")
+        work = bar.add_task("", total=trainer.total, completed=done, epoch=0, loss=loss, speed=0.0)
+
+        def show(step: int, loss: float) -> None:
+            speed = step / max(trainer.standing.seconds, 1e-9)
+            bar.update(work, completed=step, epoch=step // trainer.batches, loss=loss, speed=speed)
+
+        try:
+            for report in trainer.fit(show):
+                lines.print(_line(report))
+                if board:
+                    _track(board, report)
+        except KeyboardInterrupt:
+            trainer.save()
+            raise UserError(
+                f"stopped at step {trainer.standing.step:,}; go on with: stepedit train --resume --out {out}"
+            ) from None
+    metric = trainer.method.task.stop_metric
+    lines.print(
+        Text(f"best validation {metric} {trainer.standing.best:.2%} at epoch {trainer.standing.best_epoch}; in {out}")
+    )
+
+
+def _track(board: SummaryWriter, report: Report) -> None:
+    """A report's numbers as TensorBoard wants them."""
+    numbers = {"loss": report.loss, "rate": report.rate, "steps per second": report.steps_per_second}
+    numbers |= {f"validation/{name}": value for name, value in report.metrics.items()}
+    for name, value in numbers.items():
+        board.add_scalar(name, value, report.step)
+    board.flush()
+
+
+def _line(report: Report) -> Text:
+    metrics = "  ".join(f"{name} {value:.2%}" for name, value in report.metrics.items())
+    speed = f"{report.steps_per_second:.1f} steps/s"
+    return Text(f"epoch {report.epoch:>5}  loss {report.loss:.4f}  {metrics}  {speed}  {report.seconds / 60:.1f} min")
+
+
+def make_board(out: Path, step: int) -> SummaryWriter:
+    """Where TensorBoard looks; what was written after this step is taken back."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("--tensorboard needs TensorBoard: pip install 'stepedit[track]'") from None
+    return SummaryWriter(out / "tensorboard", purge_step=step)
