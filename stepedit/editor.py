@@ -9,7 +9,7 @@ from pathlib import Path
 from stepedit import checkpoints
 from stepedit.config import Run
 from stepedit.errors import DataError, PairError
-from stepedit.evaluation import predict
+from stepedit.evaluation import Looking, predict
 from stepedit.interpreter import Outcome
 from stepedit.methods.method import Method
 from stepedit.programmers.programmer import Programmer
@@ -46,7 +46,7 @@ class Editor:
         checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)
         return cls(run, method, programmer.eval())
 
-    def edit(self, texts: Sequence[str], trace: bool = False) -> list[Edited]:
+    def edit(self, texts: Sequence[str], trace: bool = False, beam: int = 1, verify: bool = False) -> list[Edited]:
         """Each text edited, in order; DataError names the first (from 1) that is empty or holds an unknown token."""
         words = self.method.task.vocabulary
         try:
@@ -56,7 +56,7 @@ class Editor:
         empty = [index for index, length in enumerate(sources.lengths) if length == 0]
         if empty:
             raise DataError(f"line {empty[0] + 1}: the text is empty")
-        outcomes = predict(self.programmer, self.method, sources, trace)
+        outcomes = predict(self.programmer, self.method, sources, trace, looking=Looking(beam, verify))
         return [
             Edited(text, words.text(outcome.tokens), outcome.finished, outcome)
             for text, outcome in zip(texts, outcomes, strict=True)

@@ -7,14 +7,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepedit.errors import UserError
 from stepedit.interpreter import Outcome
 from stepedit.methods.method import Method
+from stepedit.methods.recurrence import Recurrence
 from stepedit.metrics import METRICS, Scores
 from stepedit.programmers.programmer import Programmer
+from stepedit.search import search
 from stepedit.sequences import IntArray, Pairs, Sequences
 
 BATCH = 512
 RESAMPLES = 1_000
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How far ahead is looked: the likeliest action only, or a beam; with the task's check or without."""
+
+    beam: int = 1
+    verify: bool = False
+
+    def run(self, programmer: Programmer, method: Method, sources: Sequences, trace: bool) -> list[Outcome]:
+        """Edit some sources; UserError if the method has no actions to look ahead with."""
+        if self == GREEDY:
+            return method.run(sources, programmer.write, trace)
+        if not isinstance(method, Recurrence):
+            raise UserError(f"--beam and --verify look ahead over actions, which {method.name} has none of")
+        check = method.task.check if self.verify else None
+        return search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
+
+
+GREEDY = Looking()
 
 
 @dataclass(frozen=True)
@@ -36,6 +59,7 @@ def predict(
     sources: Sequences,
     trace: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    looking: Looking = GREEDY,
 ) -> list[Outcome]:
     """Edit all sources, batch by batch; texts of like length go together, and outcomes come back in order."""
     taught = programmer.training
@@ -44,7 +68,7 @@ def predict(
     outcomes: list[Outcome | None] = [None] * len(sources)
     for begin in range(0, len(order), BATCH):
         rows = order[begin : begin + BATCH]
-        for row, outcome in zip(rows.tolist(), method.run(sources.take(rows), programmer.write, trace), strict=True):
+        for row, outcome in zip(rows.tolist(), looking.run(programmer, method, sources.take(rows), trace), strict=True):
             outcomes[row] = outcome
         if progress:
             progress(min(begin + BATCH, len(order)), len(order))
@@ -53,10 +77,14 @@ def predict(
 
 
 def evaluate(
-    programmer: Programmer, method: Method, pairs: Pairs, progress: Callable[[int, int], None] | None = None
+    programmer: Programmer,
+    method: Method,
+    pairs: Pairs,
+    progress: Callable[[int, int], None] | None = None,
+    looking: Looking = GREEDY,
 ) -> Evaluation:
     """All metrics of the task on these pairs."""
-    outcomes = predict(programmer, method, pairs.sources, progress=progress)
+    outcomes = predict(programmer, method, pairs.sources, progress=progress, looking=looking)
     predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
     return Evaluation(outcomes, predictions, {name: METRICS[name](predictions, pairs) for name in method.task.metrics})
 

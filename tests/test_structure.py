@@ -35,6 +35,7 @@ LAYERS = [
     "programmers",
     "optimisers",
     "checkpoints",
+    "search",
     "evaluation",
     "training",
     "editor",

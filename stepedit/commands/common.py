@@ -27,6 +27,11 @@ Options = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")]
 
+Beam = Annotated[int, typer.Option(min=1, max=100, help="Texts followed at a time; 1: the likeliest action only.")]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Let the task's own check of a finished text, which knows the source, decide.")
+]
+
 
 def console() -> Console:
     """Standard output; words are not guessed at, long lines are left to the terminal."""

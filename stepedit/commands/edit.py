@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import console
+from stepedit.commands.common import Beam, Verify, console
 from stepedit.display import aligned, plain, step_diff
 from stepedit.errors import located
 
@@ -27,6 +27,8 @@ def edit(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts.", show_default="lines of standard input")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show each step, and how sure the programmer was.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each text, with its steps.")] = False,
+    beam: Beam = 1,
+    verify: Verify = False,
 ) -> None:
     """Edit texts, one result a line, in order.
 
@@ -39,7 +41,7 @@ def edit(
     first = 0
     while batch := list(islice(lines, BATCH)):
         with located(f"lines from {first + 1} on" if first else "input"):
-            results = editor.edit(batch, trace=trace or as_json)
+            results = editor.edit(batch, trace or as_json, beam, verify)
         for result in results:
             _show(result, editor, trace, as_json)
         first += len(batch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import console, progress_bar
+from stepedit.commands.common import Beam, Verify, console, progress_bar
 from stepedit.display import aligned
 from stepedit.errors import DataError
 from stepedit.reference import paper
@@ -23,6 +23,8 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     data: Annotated[Path | None, typer.Option(help="Other data than the run's own.", show_default=False)] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    beam: Beam = 1,
+    verify: Verify = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Score a run on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
@@ -41,9 +43,12 @@ def evaluate(
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     with progress_bar(f"editing {split}") as progress:
-        result = evaluation.evaluate(editor.programmer, editor.method, splits[split], progress)
-    _write_predictions(run / f"predictions-{split}.jsonl", editor, splits[split], result)
-    summary = _summary(editor, splits, result, split)
+        result = evaluation.evaluate(
+            editor.programmer, editor.method, splits[split], progress, evaluation.Looking(beam, verify)
+        )
+    how = f"-beam-{beam}" * (beam > 1) + "-verified" * verify
+    _write_predictions(run / f"predictions-{split}{how}.jsonl", editor, splits[split], result)
+    summary = _summary(editor, splits, result, split) | {"beam": beam, "verify": verify}
     if as_json:
         console().print(Text(json.dumps(summary)))
     else:
@@ -79,6 +84,7 @@ def _summary(editor: Any, splits: dict[str, Pairs], result: Evaluation, split: s
 def _show(summary: dict[str, Any]) -> None:
     out = console()
     head = f"{summary['task']} {summary['method']} {summary['mode']}, {summary['split']}: {summary['pairs']:,} pairs"
+    head += f", beam {summary['beam']}" * (summary["beam"] > 1) + ", verified" * summary["verify"]
     out.print(Text(f"{head}, {summary['finished']:.1%} finished\n"))
     rows = [["metric", "mean", "95 % interval"]]
     rows += [

@@ -1,6 +1,6 @@
 """Building blocks of programmers. Nothing here looks at padding, and randomness comes in.
 
-Shapes: B texts, T tokens, O symbols said, H hidden size, V vocabulary, N heads.
+Shapes: B texts, T tokens, M tokens of all texts, O symbols said, H hidden size, V vocabulary, N heads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, scaled_dot_product_attention
+from torch.nn.functional import relu, scaled_dot_product_attention
 
 from stepedit.config import Attention, Cell, Options
 from stepedit.tasks.task import Task
@@ -67,10 +67,18 @@ class Dropout(nn.Module):
 
     def forward(self, hidden_BTH: Tensor) -> Tensor:
         """The same, with some features zeroed and the others made up for it; in training only."""
+        scale_BH = self._scale(hidden_BTH)
+        return hidden_BTH if scale_BH is None else hidden_BTH * scale_BH[:, None]
+
+    def packed(self, hidden_MH: Tensor, rows_M: Tensor) -> Tensor:
+        """Likewise, for tokens of which each says to which sequence it belongs."""
+        scale_BH = self._scale(hidden_MH)
+        return hidden_MH if scale_BH is None else hidden_MH * scale_BH[rows_M]
+
+    def _scale(self, hidden: Tensor) -> Tensor | None:
         if not self.training or self.rate == 0 or self.draw is None:
-            return hidden_BTH
-        kept_B1H = self.draw.rand(1, hidden_BTH.shape[2]).to(hidden_BTH.device) >= self.rate
-        return hidden_BTH * (kept_B1H / (1 - self.rate))
+            return None
+        return (self.draw.rand(hidden.shape[-1]).to(hidden.device) >= self.rate) / (1 - self.rate)
 
 
 @contextmanager
@@ -175,6 +183,11 @@ class RecurrentDecoder(nn.Module):
         return torch.nan_to_num(weights_BOT) @ memory.states
 
 
+def split_heads(x_BTH: Tensor, heads: int) -> Tensor:
+    """(B, N, T, H/N)"""
+    return x_BTH.view(*x_BTH.shape[:2], heads, -1).transpose(1, 2)
+
+
 class Heads(nn.Module):
     """Attention with several heads."""
 
@@ -184,56 +197,88 @@ class Heads(nn.Module):
         self.query, self.key_value = nn.Linear(hidden, hidden), nn.Linear(hidden, 2 * hidden)
         self.out = nn.Linear(hidden, hidden)
 
-    def split(self, x_BTH: Tensor) -> Tensor:
-        """(B, N, T, H/N)"""
-        return x_BTH.view(*x_BTH.shape[:2], self.heads, -1).transpose(1, 2)
-
     def keys_values(self, x_BTH: Tensor) -> tuple[Tensor, Tensor]:
         """What can be looked at."""
         keys, values = self.key_value(x_BTH).chunk(2, 2)
-        return self.split(keys), self.split(values)
+        return split_heads(keys, self.heads), split_heads(values, self.heads)
 
     def forward(self, x_BTH: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None, causal: bool = False) -> Tensor:
         """Each place's look at what can be seen."""
-        looked = scaled_dot_product_attention(self.split(self.query(x_BTH)), *seen, attn_mask=mask, is_causal=causal)
+        query = split_heads(self.query(x_BTH), self.heads)
+        looked = scaled_dot_product_attention(query, *seen, attn_mask=mask, is_causal=causal)
         return self.out(looked.transpose(1, 2).flatten(2))
 
 
-class Block(nn.Module):
-    """A Transformer layer, normalised first; with a look at the memory if it is a decoder's."""
+class Wide(nn.Module):
+    """The part of a Transformer layer that treats every place by itself."""
 
-    def __init__(self, hidden: int, heads: int, dropout: float, decodes: bool = False) -> None:
+    def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.self_norm, self.self_look = nn.LayerNorm(hidden), Heads(hidden, heads)
-        self.cross_norm = nn.LayerNorm(hidden) if decodes else None
-        self.cross_look = Heads(hidden, heads) if decodes else None
-        self.wide_norm, self.widen, self.narrow = (
+        self.norm, self.widen, self.narrow = (
             nn.LayerNorm(hidden),
             nn.Linear(hidden, 4 * hidden),
             nn.Linear(4 * hidden, hidden),
         )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What is to be added to each place."""
+        return self.narrow(relu(self.widen(self.norm(x))))
+
+
+class DecoderBlock(nn.Module):
+    """A decoder's layer, normalised first: a look at what was said, a look at the text."""
+
+    def __init__(self, hidden: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.self_norm, self.self_look = nn.LayerNorm(hidden), Heads(hidden, heads)
+        self.cross_norm, self.cross_look = nn.LayerNorm(hidden), Heads(hidden, heads)
+        self.wide = Wide(hidden)
         self.drop = Dropout(dropout)
 
     def forward(
-        self,
-        x_BTH: Tensor,
-        mask: Tensor | None,
-        memory: Memory | None = None,
-        before: tuple[Tensor, Tensor] | None = None,
+        self, x_BOH: Tensor, memory: Memory, before: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The next hidden states, and what later places can see of these."""
-        normed = self.self_norm(x_BTH)
+        normed = self.self_norm(x_BOH)
         seen = self.self_look.keys_values(normed)
         if before is not None:
             seen = (torch.cat([before[0], seen[0]], 2), torch.cat([before[1], seen[1]], 2))
-        causal = memory is not None and before is None and x_BTH.shape[1] > 1
-        x_BTH = x_BTH + self.drop(self.self_look(normed, seen, mask, causal))
-        if self.cross_look is not None and self.cross_norm is not None and memory is not None:
-            looked = self.cross_look(
-                self.cross_norm(x_BTH), self.cross_look.keys_values(memory.states), memory.mask[:, None, None]
-            )
-            x_BTH = x_BTH + self.drop(looked)
-        return x_BTH + self.drop(self.narrow(gelu(self.widen(self.wide_norm(x_BTH))))), seen
+        causal = before is None and x_BOH.shape[1] > 1
+        x_BOH = x_BOH + self.drop(self.self_look(normed, seen, None, causal))
+        text = self.cross_look.keys_values(memory.states)
+        x_BOH = x_BOH + self.drop(self.cross_look(self.cross_norm(x_BOH), text, memory.mask[:, None, None]))
+        return x_BOH + self.drop(self.wide(x_BOH)), seen
+
+
+class EncoderBlock(nn.Module):
+    """An encoder's layer, normalised first, for the M tokens that there are: padding costs only the look around."""
+
+    def __init__(self, hidden: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm, self.query_key_value = nn.LayerNorm(hidden), nn.Linear(hidden, 3 * hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.wide = Wide(hidden)
+        self.drop = Dropout(dropout)
+
+    def forward(self, x_MH: Tensor, mask_BT: Tensor, places_M: Tensor) -> Tensor:
+        """The next hidden states of tokens that stand at some places of B texts, one behind the other."""
+        rows_M = places_M // mask_BT.shape[1]
+        x_MH = x_MH + self.drop.packed(self.out(self.look(self.norm(x_MH), mask_BT, places_M)), rows_M)
+        return x_MH + self.drop.packed(self.wide(x_MH), rows_M)
+
+    def look(self, x_MH: Tensor, mask_BT: Tensor, places_M: Tensor) -> Tensor:
+        """What each token sees of its text."""
+        spread = unpack(self.query_key_value(x_MH), mask_BT, places_M)
+        query, key, value = (split_heads(part, self.heads) for part in spread.chunk(3, 2))
+        looked = scaled_dot_product_attention(query, key, value, attn_mask=mask_BT[:, None, None])
+        return looked.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places_M)
+
+
+def unpack(x_MH: Tensor, mask_BT: Tensor, places_M: Tensor) -> Tensor:
+    """(B, T, H) with the tokens at their places and nothing elsewhere."""
+    empty = x_MH.new_zeros(mask_BT.numel(), x_MH.shape[1])
+    return empty.index_copy(0, places_M, x_MH).view(*mask_BT.shape, -1)
 
 
 class TransformerEncoder(nn.Module):
@@ -242,16 +287,17 @@ class TransformerEncoder(nn.Module):
     def __init__(self, hidden: int, layers: int, heads: int, dropout: float, places: int) -> None:
         super().__init__()
         self.places = nn.Parameter(torch.empty(places, hidden))
-        self.blocks = nn.ModuleList(Block(hidden, heads, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(EncoderBlock(hidden, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden)
 
     def forward(self, embedded_BTH: Tensor, mask_BT: Tensor) -> Memory:
         """Hidden states; places beyond the last known one share its vector."""
         at = torch.arange(embedded_BTH.shape[1], device=mask_BT.device).clamp(max=len(self.places) - 1)
-        hidden = embedded_BTH + self.places[at]
+        places_M = mask_BT.flatten().nonzero()[:, 0]
+        hidden = (embedded_BTH + self.places[at]).flatten(0, 1).index_select(0, places_M)
         for block in self.blocks:
-            hidden, _ = block(hidden, mask_BT[:, None, None])
-        states = self.norm(hidden)
+            hidden = block(hidden, mask_BT, places_M)
+        states = unpack(self.norm(hidden), mask_BT, places_M)
         return Memory(states, mask_BT, states[:, 0])
 
 
@@ -261,7 +307,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, hidden: int, layers: int, heads: int, dropout: float, places: int) -> None:
         super().__init__()
         self.places = nn.Parameter(torch.empty(places, hidden))
-        self.blocks = nn.ModuleList(Block(hidden, heads, dropout, decodes=True) for _ in range(layers))
+        self.blocks = nn.ModuleList(DecoderBlock(hidden, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden)
 
     def forward(self, embedded_BOH: Tensor, memory: Memory, state: object = None) -> tuple[Tensor, object]:
@@ -273,6 +319,6 @@ class TransformerDecoder(nn.Module):
         )
         hidden, seen = embedded_BOH + self.places[at], []
         for block, earlier in zip(self.blocks, before, strict=True):
-            hidden, now = block(hidden, None, memory, earlier)
+            hidden, now = block(hidden, memory, earlier)
             seen.append(now)
         return self.norm(hidden), seen

@@ -157,24 +157,35 @@ class Pointer(Programmer):
     @torch.inference_mode()
     def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
         """The likeliest place and operation, then the likeliest of what comes after."""
+        actions_B1F, says_B1 = self.propose(ids_BT, lengths_B, 1)
+        return Said(actions_B1F[:, 0], says_B1[:, 0].exp())
+
+    @torch.inference_mode()
+    def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         states_BTH, ends_BH = self.encode(ids_BT, lengths_B)
-        sure_B, choice_B = self.places(states_BTH, ends_BH, lengths_B).softmax(1).max(1)
-        done_B = choice_B == states_BTH.shape[1] * len(self.template.operations)
-        first_B, doing_B = (torch.where(done_B, 0, part) for part in self._split(choice_B))
-        sure_after_B, last_B, last_BH = torch.ones_like(sure_B), first_B, None
-        rows_B = torch.arange(len(first_B), device=self.device)
-        first_BH = states_BTH[rows_B, first_B]
+        says_BX, choice_BX = _best(self.places(states_BTH, ends_BH, lengths_B), width)
+        rows_E = torch.arange(len(ids_BT), device=self.device).repeat_interleave(says_BX.shape[1])
+        says_E, choice_E = says_BX.flatten(), choice_BX.flatten()
+        done_E = choice_E == states_BTH.shape[1] * len(self.template.operations)
+        first_E, doing_E = (torch.where(done_E, 0, part) for part in self._split(choice_E))
+        last_E, token_E, last_EH = first_E, torch.full_like(first_E, PAD), None
         if self.spans:
-            part_B, last_B = self.lasts(states_BTH, first_BH, first_B, lengths_B).softmax(1).max(1)
-            sure_after_B, last_BH = sure_after_B * part_B, states_BTH[rows_B, last_B]
-        token_B = torch.full_like(first_B, PAD)
+            logits_ET = self.lasts(states_BTH[rows_E], states_BTH[rows_E, first_E], first_E, lengths_B[rows_E])
+            more_EX, last_EX = _best(_only_first(logits_ET, done_E), width)
+            says_E, rows_E, first_E, doing_E, done_E, last_E = _branch(
+                more_EX, says_E, (rows_E, first_E, doing_E, done_E), last_EX
+            )
+            last_EH = states_BTH[rows_E, last_E]
         if self.brings:
-            part_B, token_B = self.tokens(first_BH, last_BH, ends_BH, doing_B).softmax(1).max(1)
-            sure_after_B = sure_after_B * torch.where(self._brings(doing_B), part_B, 1.0)
-        actions_BF = self._actions(first_B, last_B, doing_B, token_B)
-        actions_BF = torch.where(done_B[:, None], DONE, actions_BF)
-        return Said(actions_BF.cpu(), torch.where(done_B, sure_B, sure_B * sure_after_B).cpu())
+            logits_EV = self.tokens(states_BTH[rows_E, first_E], last_EH, ends_BH[rows_E], doing_E)
+            more_EX, token_EX = _best(_only_first(logits_EV, done_E | ~self._brings(doing_E)), width)
+            says_E, rows_E, first_E, doing_E, done_E, last_E, token_E = _branch(
+                more_EX, says_E, (rows_E, first_E, doing_E, done_E, last_E), token_EX
+            )
+        actions_EF = torch.where(done_E[:, None], DONE, self._actions(first_E, last_E, doing_E, token_E))
+        return _likeliest(actions_EF.view(len(ids_BT), -1, actions_EF.shape[1]), says_E.view(len(ids_BT), -1), width)
 
     def _split(self, choice_B: Tensor) -> tuple[Tensor, Tensor]:
         """Place and operation."""
@@ -226,3 +237,32 @@ def _encoder(options: Options, places: int) -> nn.Module:
         return TransformerEncoder(options.hidden, options.layers, options.heads, options.dropout, places)
     sizes = options.hidden, options.hidden, options.layers
     return RecurrentEncoder(options.cell, *sizes, options.bidirectional, options.dropout)
+
+
+def _best(logits_EX: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """The highest log-probabilities of each row, and whose they are."""
+    return tuple(logits_EX.log_softmax(1).topk(min(width, logits_EX.shape[1]), 1))  # type: ignore[return-value]
+
+
+def _only_first(logits_EX: Tensor, settled_E: Tensor) -> Tensor:
+    """Where a choice does not matter, there is one, and it is certain."""
+    first_X = torch.zeros(logits_EX.shape[1], device=logits_EX.device)
+    first_X[1:] = IMPOSSIBLE
+    return torch.where(settled_E[:, None], first_X, logits_EX)
+
+
+def _branch(more_EX: Tensor, says_E: Tensor, parts: tuple[Tensor, ...], choice_EX: Tensor) -> tuple[Tensor, ...]:
+    """Every choice so far with every next one: the log-probabilities of both, the parts of the first, the second."""
+    width = more_EX.shape[1]
+    told = (says_E[:, None] + more_EX).flatten()
+    return (told, *(part.repeat_interleave(width, 0) for part in parts), choice_EX.flatten())
+
+
+def _likeliest(actions_BCF: Tensor, says_BC: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """The `width` likeliest candidates of each row; the impossible have minus infinity."""
+    missing = max(width - says_BC.shape[1], 0)
+    says_BK, order_BK = pad(says_BC, (0, missing), value=IMPOSSIBLE).topk(width, 1)
+    chosen_BKF = actions_BCF.gather(
+        1, order_BK.clamp(max=says_BC.shape[1] - 1)[:, :, None].expand(-1, -1, actions_BCF.shape[2])
+    )
+    return chosen_BKF.cpu(), says_BK.masked_fill(says_BK <= IMPOSSIBLE / 2, float("-inf")).cpu()

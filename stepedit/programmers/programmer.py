@@ -33,6 +33,10 @@ class Programmer(nn.Module, ABC):
     def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
         """What it says about some states."""
 
+    @abstractmethod
+    def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Its likeliest actions (B, K, F) and their log-probabilities (B, K); for methods that say actions."""
+
     @property
     def device(self) -> torch.device:
         """Where it lives."""

@@ -11,7 +11,7 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from stepedit.batches import States
 from stepedit.config import Attention, Cell, Options
@@ -35,6 +35,8 @@ from stepedit.sequences import PAD
 class SeqToSeq(Programmer):
     """Encoder and decoder."""
 
+    never: Tensor  # (V,) far below zero for what must not be said
+
     def __init__(
         self,
         method: Method,
@@ -56,6 +58,7 @@ class SeqToSeq(Programmer):
         self.said = Embedding(outputs, hidden)
         self.output = Embedding(outputs, hidden, output_features)
         self.bias = nn.Parameter(torch.zeros(outputs))
+        self.register_buffer("never", torch.zeros(outputs).index_fill(0, torch.tensor(PAD), -1e9), persistent=False)
         self.drop = Dropout(dropout)
         places = max(method.task.longest, method.longest) + 1
         self.encoder: nn.Module
@@ -95,7 +98,7 @@ class SeqToSeq(Programmer):
 
     def logits(self, hidden_BOH: Tensor) -> Tensor:
         """(B, O, V)"""
-        return hidden_BOH @ self.output.weight().T + self.bias
+        return hidden_BOH @ self.output.weight().T + (self.bias + self.never)  # padding is never said
 
     def forward(self, states: States, draw: Draw | None = None) -> Tensor:
         """The mean over all symbols of the whole batch."""
@@ -142,3 +145,20 @@ class SeqToSeq(Programmer):
                 if not going_B.any():
                     break
         return Said(self.method.meaning(torch.stack(said, 1).cpu()), confidence_B.cpu())
+
+    @torch.inference_mode()
+    def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """The likeliest outputs that a beam of this width finds, symbol by symbol."""
+        size = len(ids_BT)
+        says_BK = torch.full((size, width), float("-inf"), device=self.device)
+        says_BK[:, 0] = 0.0  # all begin alike, so only one counts
+        ids, lengths = (part.repeat_interleave(width, 0) for part in (ids_BT, lengths_B))
+        said = torch.full((size * width, 0), PAD, device=self.device)
+        rows_B1 = torch.arange(size, device=self.device)[:, None] * width
+        for _ in range(self.method.longest):
+            logits = self.teach(ids, lengths, pad(said, (0, 1), value=PAD))[:, -1].log_softmax(1)
+            scores = (says_BK[:, :, None] + logits.view(size, width, -1)).flatten(1)
+            says_BK, best_BK = scores.topk(width, 1)
+            parents = (rows_B1 + best_BK // logits.shape[1]).flatten()
+            said = torch.cat([said[parents], (best_BK % logits.shape[1]).flatten()[:, None]], 1)
+        return self.method.meaning(said.cpu()).view(size, width, -1), says_BK.cpu()
