@@ -2,7 +2,7 @@
 
 Offline it sees only sources. Online, for each pair one state is drawn uniformly from the whole way: the source, the
 text after one edit, after two, ..., the target, where nothing is left. Augmented, any of the edits may have been made
-already, at a rate drawn for each pair.
+already, at a rate drawn for each pair; self-taught likewise.
 
 Shapes: B states, T tokens of the longest, F fields of an action, K edits of the longest script.
 """
@@ -69,7 +69,7 @@ def sample_states(
     if order != "left" and not scripts.run_right:
         raise UserError(f"the edits of these pairs build on each other, so they can't be made in {order} order")
     ranks, shape = _ranks(chosen, order, rng), chosen.starts.shape
-    if mode == "augmented" and scripts.run_right:
+    if mode in ("augmented", "self-taught") and scripts.run_right:
         made = rng.random(shape) < rng.random((len(rows), 1))
     else:
         taken = np.zeros_like(chosen.counts) if mode == "offline" else rng.integers(0, chosen.counts + 1)

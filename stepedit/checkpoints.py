@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from stepedit import __version__
 from stepedit.config import Run, checked
 from stepedit.errors import DataError, located
+from stepedit.sequences import PAD, Pairs, Sequences
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 BEST, LATEST, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
@@ -145,7 +147,21 @@ def unpack_optimisers(optimisers: Sequence[torch.optim.Optimizer], tensors: dict
     """Put a packed state back."""
     states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimisers]
     for name, tensor in tensors.items():
-        _, number, index, key = name.split(".")
+        number, index, key = name.split(".")
         states[int(number)].setdefault(int(index), {})[key] = tensor
     for optimiser, state in zip(optimisers, states, strict=True):
         optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def pack_pairs(name: str, pairs: Pairs) -> dict[str, Tensor]:
+    """Pairs as named tensors."""
+    return {
+        f"{name}.{side}": torch.from_numpy(texts.ids.astype(np.int32))
+        for side, texts in (("sources", pairs.sources), ("targets", pairs.targets))
+    }
+
+
+def unpack_pairs(tensors: dict[str, Tensor]) -> Pairs:
+    """The pairs back."""
+    sides = (tensors[side].numpy().astype(np.int64) for side in ("sources", "targets"))
+    return Pairs(*(Sequences(ids, (ids != PAD).sum(1)) for ids in sides))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
 
-Mode = Literal["offline", "online", "augmented"]
+Mode = Literal["offline", "online", "augmented", "self-taught"]
 Order = Literal["left", "right", "random"]
 Cell = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]

@@ -81,14 +81,19 @@ class Sequences:
         Rows are told apart by a 64-bit key. Two different rows with one key, should that ever happen, cost one of them
         its place; two equal rows never both stay.
         """
-        weights = np.random.default_rng(0).integers(0, 1 << 63, self.ids.shape[1], dtype=np.uint64) * np.uint64(2) + 1
-        keys = np.ascontiguousarray(self.ids).view(np.uint64) @ weights
+        keys = self.keys()
         in_order = np.sort(keys)
         repeated = np.flatnonzero(np.isin(keys, in_order[1:][in_order[1:] == in_order[:-1]]))
         kept = np.ones(len(self), np.bool_)
         kept[repeated] = False
         kept[repeated[np.unique(keys[repeated], return_index=True)[1]]] = True
         return self.take(kept) if len(repeated) else self
+
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """(B,) a 64-bit number for each row, the same for the same tokens, whatever the padding."""
+        weights = np.random.default_rng(0).integers(0, 1 << 63, self.ids.shape[1], dtype=np.uint64) * np.uint64(2) + 1
+        keys: npt.NDArray[np.uint64] = np.ascontiguousarray(self.ids).view(np.uint64) @ weights
+        return keys
 
     def mask(self) -> BoolArray:
         """(B, T), true where there is a token."""
@@ -114,3 +119,8 @@ class Pairs:
     def take(self, rows: npt.ArrayLike | slice) -> Pairs:
         """The pairs at these rows."""
         return Pairs(self.sources.take(rows), self.targets.take(rows))
+
+    @classmethod
+    def join(cls, parts: Sequence[Pairs]) -> Pairs:
+        """All pairs of all parts, one after the other."""
+        return cls(Sequences.join([part.sources for part in parts]), Sequences.join([part.targets for part in parts]))

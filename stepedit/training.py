@@ -29,7 +29,8 @@ from stepedit.optimisers import make_optimisers
 from stepedit.programmers.layers import Draw, randomness
 from stepedit.programmers.programmer import Programmer
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
-from stepedit.sequences import Pairs
+from stepedit.selfteaching import OwnPairs
+from stepedit.sequences import Pairs, Sequences
 
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
@@ -100,19 +101,21 @@ def load_pairs(run: Run, progress: Callable[[int, int], None] | None = None) -> 
 class Trainer:
     """A run in progress."""
 
-    def __init__(self, run: Run, folder: Path, train: Pairs, validation: Pairs) -> None:
+    def __init__(self, run: Run, folder: Path, pairs: dict[str, Pairs]) -> None:
         self.method = make_method(run)
         run = self.run = settled(run, self.method)
-        self.folder, self.train, self.validation = folder, train, validation
+        self.folder, self.train, self.validation = folder, pairs["train"], pairs["val"]
+        self.held = Sequences.join([part.sources for name, part in pairs.items() if name != "train"])
+        self.own = OwnPairs.none()
         self.net = seed_weights(run, self.method).to(device(run.device))
         self.optimisers = make_optimisers(self.net, run.options)
         self.rank = distributed.get_rank() if distributed.is_initialized() else 0
         self.world = distributed.get_world_size() if distributed.is_initialized() else 1
         self.module: nn.Module = DistributedDataParallel(self.net) if self.world > 1 else self.net
         self.standing = Standing()
-        self.batches = len(train) // run.options.batch
+        self.batches = len(self.train) // run.options.batch
         if not self.batches:
-            raise DataError(f"{len(train)} training pairs do not fill one batch of {run.options.batch}")
+            raise DataError(f"{len(self.train)} training pairs do not fill one batch of {run.options.batch}")
         self.total = self.batches * run.epochs
         self._scripts: Scripts | None = None
 
@@ -158,7 +161,10 @@ class Trainer:
         task, pairs = self.method.task, self.train
         if task.redraws:
             pairs = Pairs(task.resample(pairs.targets, rng), pairs.targets)
-        if task.redraws or self._scripts is None:
+        if self.run.mode == "self-taught":
+            self.own.grow(number, self.net, self.method, self.held, np.random.default_rng([self.run.seed, 2, number]))
+            pairs = self.own.mixed(pairs, rng)
+        if task.redraws or self.run.mode == "self-taught" or self._scripts is None:
             self._scripts = task.edits(pairs.sources, pairs.targets)
         return sample_states(
             pairs, self._scripts, rng.permutation(len(pairs)), self.run.mode, rng, self.run.options.order
@@ -216,7 +222,9 @@ class Trainer:
             return
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
         tensors |= checkpoints.pack_optimisers(self.optimisers)
-        checkpoints.write_tensors(self.folder / checkpoints.LATEST, tensors, asdict(self.standing))
+        tensors |= checkpoints.pack_pairs("own", self.own.pairs)
+        facts = {"standing": asdict(self.standing), "grown": self.own.grown}
+        checkpoints.write_tensors(self.folder / checkpoints.LATEST, tensors, facts)
 
     def resume(self) -> None:
         """Go back to where the folder's run was last saved."""
@@ -224,11 +232,14 @@ class Trainer:
         if not path.exists():
             return  # killed before anything was saved: from the start
         tensors, facts = checkpoints.read_tensors(path)
-        net = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
+        net, optimisers, own = (
+            {name.removeprefix(kind): tensor for name, tensor in tensors.items() if name.startswith(kind)}
+            for kind in ("net.", "optimiser.", "own.")
+        )
         checkpoints.load_weights(self.net, net, path)
-        rest = {name: tensor for name, tensor in tensors.items() if not name.startswith("net.")}
-        checkpoints.unpack_optimisers(self.optimisers, rest)
-        self.standing = Standing(**facts)
+        checkpoints.unpack_optimisers(self.optimisers, optimisers)
+        self.own = OwnPairs(checkpoints.unpack_pairs(own), facts["grown"])
+        self.standing = Standing(**facts["standing"])
         if self.rank == 0:
             cut_reports(self.folder / checkpoints.METRICS, self.standing.validated)
 
@@ -248,7 +259,7 @@ def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
 
 def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None, every: int | None) -> Run:
     """The run with its length fixed: epochs that fit the minutes; validations as said, or for a tenth of the time."""
-    trial = Trainer(run, folder, pairs["train"], pairs["val"])
+    trial = Trainer(run, folder, pairs)
     step = seconds_per_step(trial)
     began = time.perf_counter()
     evaluate(trial.net, trial.method, pairs["val"])

@@ -64,3 +64,11 @@ def test_a_token_that_cannot_be_is_named_with_its_line(lines: list[str], complai
 def test_a_vocabulary_starts_with_padding_and_has_no_doubles(tokens: list[str]) -> None:
     with pytest.raises(ValueError, match="a vocabulary"):
         Vocabulary(tokens)
+
+
+@given(st.lists(st.lists(st.integers(1, 3), max_size=4), min_size=1, max_size=30), st.integers(0, 9))
+def test_keys_tell_rows_apart_whatever_the_padding(rows: list[list[int]], more: int) -> None:
+    texts = Sequences.from_rows(rows)
+    keys = texts.widened(texts.ids.shape[1] + more).keys().tolist()
+    assert keys == texts.keys().tolist()
+    assert len(set(keys)) == len({tuple(row) for row in rows})

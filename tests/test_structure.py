@@ -37,6 +37,7 @@ LAYERS = [
     "checkpoints",
     "search",
     "evaluation",
+    "selfteaching",
     "training",
     "editor",
     "display",

@@ -38,12 +38,13 @@ def make_run(task: str, method: str, mode: str = "online", epochs: int = 2, **op
 def make_trainer(run: Run, folder: Path, size: int = 128) -> Trainer:
     task = TASKS[run.task].from_options(run.task_options)
     pairs = task.generate(size, np.random.default_rng(0))
-    trainer = Trainer(run, folder, pairs.take(slice(size * 3 // 4)), pairs.take(slice(size * 3 // 4, None)))
+    splits = {"train": pairs.take(slice(size * 3 // 4)), "val": pairs.take(slice(size * 3 // 4, None))}
+    trainer = Trainer(run, folder, splits)
     trainer.begin()
     return trainer
 
 
-@pytest.mark.parametrize("mode", ["offline", "online"])
+@pytest.mark.parametrize("mode", ["offline", "online", "augmented"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_cell_of_the_table_trains_and_its_run_can_edit(task: str, method: str, mode: str, tmp_path: Path) -> None:
@@ -63,6 +64,42 @@ def test_a_small_net_learns_to_sort(cell: str, tmp_path: Path) -> None:
     reports = list(trainer.fit())
     assert reports[-1].best > 0.8
     assert reports[0].metrics["sequence"] < 0.6
+
+
+def test_a_programmer_makes_pairs_of_its_own_and_never_of_what_is_held_back(
+    tmp_path: Path,
+) -> None:
+    """Of N=6, L=3 there are 216 sources: those of validation must not turn up, right ones of the others must."""
+    run = make_run("aor", "recurrence", "self-taught", epochs=25, hidden=32, rate=0.004)
+    run = run.model_copy(update={"task_options": {"numbers": 6, "length": 3}})
+    pairs = TASKS["aor"].from_options(run.task_options).generate(30, np.random.default_rng(0))
+    train = pairs.take(np.resize(np.arange(15), 64))
+    trainer = Trainer(run, tmp_path / "run", {"train": train, "val": pairs.take(slice(15, None))})
+    trainer.begin()
+    list(trainer.fit())
+    own = trainer.own.pairs
+    assert len(own) > 100
+    assert trainer.method.task.check(own.sources, own.targets).all()
+    assert not np.isin(own.sources.keys(), trainer.held.keys()).any()
+    assert (~np.isin(own.sources.keys(), trainer.train.sources.keys())).any(), "nothing new was found"
+
+
+def test_a_self_taught_run_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
+    run = make_run("aor", "recurrence", "self-taught", epochs=6)
+    whole = make_trainer(run, tmp_path / "whole")
+    list(whole.fit())
+    first = make_trainer(run, tmp_path / "broken")
+    for _ in first.fit(lambda step, loss: first.save() if step == 10 else None):
+        if first.standing.step > 10:
+            break
+    _, facts = checkpoints.read_tensors(tmp_path / "broken" / checkpoints.LATEST)
+    assert facts["standing"]["step"] >= 10
+    second = make_trainer(run, tmp_path / "broken")
+    second.resume()
+    list(second.fit())
+    for (name, one), two in zip(whole.net.state_dict().items(), second.net.state_dict().values(), strict=True):
+        assert torch.equal(one, two), name
+    assert whole.own.pairs.targets.rows() == second.own.pairs.targets.rows()
 
 
 def test_killed_again_and_again_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:

@@ -43,7 +43,11 @@ def train(
     out: Annotated[Path, typer.Option(help="The run's folder, to be made.", show_default=False)],
     method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "recurrence",
     mode: Annotated[
-        str, typer.Option(help="offline: sources; online: any state on the way; augmented: any edits made already.")
+        str,
+        typer.Option(
+            help="offline: sources; online: any state on the way; augmented: any edits made already; "
+            "self-taught: so, and own answers to fresh sources that the task's check accepts."
+        ),
     ] = "online",
     data: Annotated[Path | None, typer.Option(help="Splits that exist already.", show_default="made anew")] = None,
     numbers: Numbers = None,
@@ -106,7 +110,7 @@ def train(
         raise DataError(f"{data}: training needs splits called train and val, here are: {', '.join(pairs)}")
     if not resume:
         run = plan(run, out, pairs, max_minutes or (None if max_epochs else 30.0), validate_every)
-    trainer = Trainer(run, out, pairs["train"], pairs["val"])
+    trainer = Trainer(run, out, pairs)
     if resume:
         trainer.resume()
     else:

@@ -69,6 +69,11 @@ class OperatorRestoration(ArithmeticTask):
         """The integers of each target."""
         return equations.integers_of(targets)
 
+    def draw_sources(self, size: int, rng: np.random.Generator) -> Sequences:
+        """Any integers; not all of them have an answer."""
+        ids = equations.ZERO + rng.integers(self.smallest, self.smallest + self.numbers, (size, self.length))
+        return Sequences(ids, np.full(size, self.length))
+
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
         """Insert each operator where it stands in the target: all to its left is there by then."""
         require(equations.integers_of(targets).equals(sources), "the source is not the target without its operators")

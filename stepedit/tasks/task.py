@@ -82,6 +82,10 @@ class Task(ABC):
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """A fresh source for each target (where `redraws` is false: the only one)."""
 
+    def draw_sources(self, size: int, rng: np.random.Generator) -> Sequences:
+        """`size` sources as they come, without their targets."""
+        return self.resample(self.generate_targets(size, rng), rng)
+
     @abstractmethod
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
         """The expert's edits, left to right; PairError tells the first pair that is none of this task."""

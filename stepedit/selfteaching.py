@@ -1,0 +1,59 @@
+"""Learning from the checker alone: edit sources that nobody has answered, keep what the task's check accepts, learn it.
+
+A programmer that edits some sources right, by search if not at once, makes its own pairs; with these it edits more of
+them right. Nothing is searched that validation or test will ask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepedit.evaluation import Looking, predict
+from stepedit.methods.method import Method
+from stepedit.programmers.programmer import Programmer
+from stepedit.sequences import Pairs, Sequences
+
+SEARCHED = 512  # sources, each epoch
+SEARCH = Looking(beam=4, verify=True)
+LARGEST = 200_000  # pairs kept, the newest
+LARGEST_SHARE = 0.9  # of an epoch
+
+
+@dataclass
+class OwnPairs:
+    """What a programmer has made itself."""
+
+    pairs: Pairs
+    grown: int = -1  # the last epoch before which it was added to
+
+    @classmethod
+    def none(cls) -> OwnPairs:
+        """To begin with."""
+        empty = Sequences.from_rows([])
+        return cls(Pairs(empty, empty))
+
+    def grow(
+        self, epoch: int, programmer: Programmer, method: Method, held: Sequences, rng: np.random.Generator
+    ) -> None:
+        """Search some fresh sources, none of them held back, and add what is right; once for an epoch."""
+        if epoch <= self.grown:
+            return
+        self.grown = epoch
+        sources = method.task.draw_sources(SEARCHED, rng)
+        sources = sources.take(~np.isin(sources.keys(), held.keys()))
+        found = Sequences.from_rows(
+            [outcome.tokens for outcome in predict(programmer, method, sources, looking=SEARCH)]
+        )
+        right = method.task.check(sources, found)
+        self.pairs = Pairs.join([self.pairs, Pairs(sources, found).take(right)])
+        if len(self.pairs) > LARGEST:
+            self.pairs = self.pairs.take(slice(len(self.pairs) - LARGEST, None))
+
+    def mixed(self, pairs: Pairs, rng: np.random.Generator) -> Pairs:
+        """As many pairs, of which own ones take the place of some: the more, the more there are."""
+        share = min(LARGEST_SHARE, len(self.pairs) / (len(self.pairs) + len(pairs)))
+        own = round(share * len(pairs))
+        kept = pairs.take(rng.permutation(len(pairs))[: len(pairs) - own])
+        return Pairs.join([kept, self.pairs.take(rng.integers(0, max(len(self.pairs), 1), own))])
