@@ -193,6 +193,55 @@ def scripts(sources: Sequences, targets: Sequences) -> Scripts:
     return Scripts.gather(present, places, places + (kinds > 1), tokens[:, :, None])
 
 
+@dataclass(frozen=True)
+class Moves:
+    """M single-token edits, each of one of some texts."""
+
+    rows: IntArray  # (M,)
+    starts: IntArray  # (M,)
+    stops: IntArray  # (M,) the start, to insert; one more, to delete or substitute
+    tokens: IntArray  # (M,) PAD, to delete
+
+
+def closer(texts: Sequences, targets: Sequences) -> Moves:
+    """Every edit of a single token that brings a text one nearer to its target: the beginning of some shortest script.
+
+    From the distances of all beginnings and of all ends: an edit between two of them lies on a shortest way if what is
+    left on both sides is one less than the whole.
+    """
+    before = _distance_table(texts, targets)
+    after = _distance_table(_reversed(texts), _reversed(targets))
+    rows = np.arange(len(texts))[:, None, None]
+    i, j = np.arange(before.shape[1])[:, None], np.arange(before.shape[2])
+    # what is left of both from places i and j on: lengths minus places from the other end
+    ends = np.maximum(texts.lengths[:, None, None] - i, 0), np.maximum(targets.lengths[:, None, None] - j, 0)
+    behind = after[rows, ends[0], ends[1]]
+    nearer = before[np.arange(len(texts)), texts.lengths, targets.lengths][:, None, None] - 1
+    inside = (i <= texts.lengths[:, None, None]) & (j <= targets.lengths[:, None, None])
+    text_left, target_left = (i < texts.lengths[:, None, None]) & inside, (j < targets.lengths[:, None, None]) & inside
+    insert = target_left[:, :, :-1] & (before[:, :, :-1] + behind[:, :, 1:] == nearer)
+    delete = text_left[:, :-1] & (before[:, :-1] + behind[:, 1:] == nearer)
+    change = text_left[:, :-1, :-1] & target_left[:, :-1, :-1]
+    change &= before[:, :-1, :-1] + behind[:, 1:, 1:] == nearer
+    return _moves(targets, insert, delete, change)
+
+
+def _moves(targets: Sequences, insert: BoolArray, delete: BoolArray, change: BoolArray) -> Moves:
+    """Each edit once: (row, start, stop, token), from where each kind lies on a shortest way."""
+    found = []
+    for where, width, brings in ((insert, 0, True), (delete, 1, False), (change, 1, True)):
+        row, start, place = where.nonzero()
+        token = targets.ids[row, place] if brings else np.full_like(row, PAD)
+        found.append(np.stack([row, start, start + width, token], 1))
+    return Moves(*np.unique(np.concatenate(found), axis=0).T)
+
+
+def _reversed(texts: Sequences) -> Sequences:
+    """Each text from its end to its beginning."""
+    places = np.where(texts.mask(), texts.lengths[:, None] - 1 - np.arange(texts.ids.shape[1]), 0)
+    return Sequences(np.where(texts.mask(), np.take_along_axis(texts.ids, places, 1), PAD), texts.lengths)
+
+
 def _is_large(sources: Sequences, targets: Sequences) -> bool:
     """Whether a table of all prefixes would take much memory and there are rows to do apart."""
     return len(sources) > 1 and len(sources) * sources.ids.shape[1] * targets.ids.shape[1] > MOST_CELLS

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from stepedit import edits
 from stepedit.edits import Edit, apply, distances, script, scripts, trajectory
 from stepedit.sequences import Sequences
 
@@ -100,3 +101,23 @@ def test_behind_every_script_stands_an_edit_of_nothing() -> None:
     assert found.starts.shape[1] == found.counts.max() + 1
     last = (found.starts[:, -1], found.stops[:, -1], found.widths[:, -1])
     assert not np.any(last)
+
+
+SHORT = st.lists(st.integers(1, 3), max_size=5)
+
+
+@given(st.lists(st.tuples(SHORT, SHORT), min_size=1, max_size=8))
+def test_closer_names_exactly_the_edits_that_bring_a_text_nearer(pairs: list[tuple[list[int], list[int]]]) -> None:
+    sources, targets = (Sequences.from_rows(side) for side in zip(*pairs, strict=True))
+    moves = edits.closer(sources, targets)
+    named = set(zip(*(part.tolist() for part in (moves.rows, moves.starts, moves.stops, moves.tokens)), strict=True))
+    assert len(named) == len(moves.rows)
+    for row, (source, target) in enumerate(pairs):
+        least = Levenshtein.distance(source, target)
+        tokens = sorted({*source, *target})
+        possible = {(row, start, start, token) for start in range(len(source) + 1) for token in tokens}
+        possible |= {(row, start, start + 1, token) for start in range(len(source)) for token in (0, *tokens)}
+        for move in possible:
+            brings = (move[3],) if move[3] else ()
+            after = edits.apply(source, edits.Edit(move[1], move[2], brings))
+            assert (Levenshtein.distance(after, target) < least) == (move in named), (source, target, move)
