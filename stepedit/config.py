@@ -36,6 +36,7 @@ class Options(BaseModel):
     warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
     decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
     weight_decay: float = Field(0.3, ge=0, description="Decoupled, as AdamW's; 0 is plain Adam.")
+    average: float = Field(0.998, ge=0, lt=1, description="Weights kept are a running average; 0: as they are.")
     clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
     order: Order = Field("left", description="Which of the edits that are left comes next.")
     others: float = Field(0.0, ge=0, le=1, description="How much edits count whose turn has not come; pointer only.")
@@ -64,6 +65,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "warm_up": 0,
         "decay": False,
         "weight_decay": 0.0,
+        "average": 0.0,
         "forcing": 0.5,
     },
 }

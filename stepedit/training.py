@@ -6,6 +6,7 @@ checkpoint sees what it would have seen anyway, and ends with the same weights, 
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -108,6 +109,7 @@ class Trainer:
         self.held = Sequences.join([part.sources for name, part in pairs.items() if name != "train"])
         self.own = OwnPairs.none()
         self.net = seed_weights(run, self.method).to(device(run.device))
+        self.averaged = copy.deepcopy(self.net).requires_grad_(False) if run.options.average else self.net
         self.optimisers = make_optimisers(self.net, run.options)
         self.rank = distributed.get_rank() if distributed.is_initialized() else 0
         self.world = distributed.get_world_size() if distributed.is_initialized() else 1
@@ -162,7 +164,9 @@ class Trainer:
         if task.redraws:
             pairs = Pairs(task.resample(pairs.targets, rng), pairs.targets)
         if self.run.mode == "self-taught":
-            self.own.grow(number, self.net, self.method, self.held, np.random.default_rng([self.run.seed, 2, number]))
+            self.own.grow(
+                number, self.averaged, self.method, self.held, np.random.default_rng([self.run.seed, 2, number])
+            )
             pairs = self.own.mixed(pairs, rng)
         if task.redraws or self.run.mode == "self-taught" or self._scripts is None:
             self._scripts = task.edits(pairs.sources, pairs.targets)
@@ -184,8 +188,17 @@ class Trainer:
         nn.utils.clip_grad_norm_(self.net.parameters(), self.run.options.clip)
         for optimiser in self.optimisers:
             optimiser.step()
+        self._average()
         self.standing.step += 1
         return self._summed(loss.detach())
+
+    def _average(self) -> None:
+        """Let the averaged weights follow; the first steps count for more, or their start would never be forgotten."""
+        if self.averaged is not self.net:
+            step = self.standing.step
+            weight = 1 - min(self.run.options.average, (1 + step) / (10 + step))
+            with torch.no_grad():
+                torch._foreach_lerp_(list(self.averaged.parameters()), list(self.net.parameters()), weight)
 
     def _summed(self, value: Tensor) -> float:
         """A number added up over all processes."""
@@ -197,7 +210,11 @@ class Trainer:
         """Score on validation, keep the weights if they are the best so far, save where the run stands."""
         began = time.monotonic()
         names = self.method.task.metrics
-        own = evaluate(self.net, self.method, self.validation).means() if self.rank == 0 else dict.fromkeys(names, 0.0)
+        own = (
+            evaluate(self.averaged, self.method, self.validation).means()
+            if self.rank == 0
+            else dict.fromkeys(names, 0.0)
+        )
         metrics = dict(zip(names, told_by_first([own[name] for name in names]), strict=True))
         self.standing.seconds += time.monotonic() - began
         self.standing.validated = epoch
@@ -211,7 +228,7 @@ class Trainer:
         if self.rank == 0:
             if better:
                 facts = {"epoch": epoch, "step": step, "validation": metrics}
-                checkpoints.write_tensors(self.folder / checkpoints.BEST, self.net.state_dict(), facts)
+                checkpoints.write_tensors(self.folder / checkpoints.BEST, self.averaged.state_dict(), facts)
             append_report(self.folder / checkpoints.METRICS, report)
         self.save()
         return report
@@ -220,7 +237,8 @@ class Trainer:
         """Write down all that going on needs."""
         if self.rank > 0:
             return
-        tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
+        nets = (("net", self.net), ("averaged", self.averaged))
+        tensors = {f"{kind}.{name}": tensor for kind, net in nets for name, tensor in net.state_dict().items()}
         tensors |= checkpoints.pack_optimisers(self.optimisers)
         tensors |= checkpoints.pack_pairs("own", self.own.pairs)
         facts = {"standing": asdict(self.standing), "grown": self.own.grown}
@@ -232,11 +250,12 @@ class Trainer:
         if not path.exists():
             return  # killed before anything was saved: from the start
         tensors, facts = checkpoints.read_tensors(path)
-        net, optimisers, own = (
+        net, averaged, optimisers, own = (
             {name.removeprefix(kind): tensor for name, tensor in tensors.items() if name.startswith(kind)}
-            for kind in ("net.", "optimiser.", "own.")
+            for kind in ("net.", "averaged.", "optimiser.", "own.")
         )
         checkpoints.load_weights(self.net, net, path)
+        checkpoints.load_weights(self.averaged, averaged, path)
         checkpoints.unpack_optimisers(self.optimisers, optimisers)
         self.own = OwnPairs(checkpoints.unpack_pairs(own), facts["grown"])
         self.standing = Standing(**facts["standing"])
