@@ -40,6 +40,9 @@ class Options(BaseModel):
     clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
     order: Order = Field("left", description="Which of the edits that are left comes next.")
     others: float = Field(0.0, ge=0, le=1, description="How much edits count whose turn has not come; pointer only.")
+    oracle: Literal["script", "dynamic"] = Field(
+        "script", description="What is right: the expert's next edit, or any that brings the text nearer; pointer only."
+    )
     forcing: float = Field(1.0, ge=0, le=1, description="How often the decoder sees the true symbol before.")
     patience: int = Field(512, ge=1, description="Epochs without a better validation before stopping.")
 

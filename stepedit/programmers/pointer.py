@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy, gelu, pad
 from stepedit.actions import DONE, OPERATION, POSITION, TOKEN, Operation
 from stepedit.batches import States
 from stepedit.config import Options
+from stepedit.edits import closer
 from stepedit.errors import UserError
 from stepedit.interpreter import operations_of
 from stepedit.methods.method import Method, Said
@@ -31,9 +32,10 @@ from stepedit.programmers.layers import (
     value_features,
 )
 from stepedit.programmers.programmer import Programmer
-from stepedit.sequences import PAD
+from stepedit.sequences import PAD, Sequences
 
 ROOM = {Operation.INSERT: 0, Operation.SWAP: 2}  # tokens that an operation needs; others need 1
+SINGLE = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
 IMPOSSIBLE = -1e9  # not infinite: a row of nothing but these still has a gradient
 
 
@@ -67,7 +69,7 @@ class Pointer(Programmer):
             allowed = torch.zeros(words, dtype=torch.bool)
             allowed[sorted(self.template.tokens)] = True
             self.register_buffer("allowed", allowed, persistent=False)
-        self.others = options.others
+        self.others, self.oracle = options.others, options.oracle
         room = torch.tensor([ROOM.get(which, 1) for which in self.template.operations])
         index = torch.zeros(len(Operation), dtype=torch.long)
         index[list(self.template.operations)] = torch.arange(len(self.template.operations))
@@ -81,6 +83,8 @@ class Pointer(Programmer):
         """It can name actions and nothing else."""
         if not isinstance(method, Recurrence):
             raise UserError(f"the pointer programmer names actions, which {method.name} has none of; take seq2seq")
+        if options.oracle == "dynamic" and not set(method.task.template.operations) <= SINGLE:
+            raise UserError(f"--oracle dynamic knows edits of single tokens, and {method.task.name} has others")
         return cls(method, options)
 
     def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,9 +121,13 @@ class Pointer(Programmer):
     def forward(self, states: States, draw: Draw | None = None) -> Tensor:
         """Pointing at the next edit; and what each edit that is left does at its place, the later ones for less."""
         rows = draw.rows if draw else torch.arange(len(states))
-        lesson, lengths_B = self._lesson(states), states.lengths[rows].to(self.device)
+        lengths_B = states.lengths[rows].to(self.device)
         states_BTH, ends_BH = self.encode(states.ids[rows].to(self.device), lengths_B)
         logits_BX = self.places(states_BTH, ends_BH, lengths_B)
+        if self.oracle == "dynamic":
+            says_B = self._nearer(states.take(rows.numpy()), states_BTH, ends_BH, logits_BX.log_softmax(1))
+            return -says_B.sum() / len(states)
+        lesson = self._lesson(states)
         aim_B = torch.where(states.done(), logits_BX.shape[1] - 1, lesson.place(len(self.template.operations)))
         pointing = cross_entropy(logits_BX, aim_B[rows].to(self.device), reduction="sum") / len(states)
         return pointing + self._reading(lesson.of(rows, self.device), states_BTH, ends_BH, lengths_B)
@@ -153,6 +161,22 @@ class Pointer(Programmer):
             token_E = torch.where(token_E == PAD, -100, token_E)  # a deletion brings none
             wrong_E = wrong_E + cross_entropy(logits_EV, token_E, ignore_index=-100, reduction="none")
         return (wrong_E * share_E).sum()
+
+    def _nearer(self, states: States, states_BTH: Tensor, ends_BH: Tensor, places_BX: Tensor) -> Tensor:
+        """(B,) the log-probability of whatever brings a text nearer to its target; of DONE, at the target."""
+        moves = closer(Sequences(states.ids.numpy(), states.lengths.numpy()), states.targets)
+        row_M, start_M, stop_M, token_M = (
+            torch.from_numpy(part).to(self.device) for part in (moves.rows, moves.starts, moves.stops, moves.tokens)
+        )
+        changed_M = torch.where(token_M == PAD, int(Operation.DELETE), int(Operation.SUBSTITUTE))
+        doing_M = self.operation_index[torch.where(start_M == stop_M, int(Operation.INSERT), changed_M)]
+        says_M = places_BX[row_M, start_M * len(self.template.operations) + doing_M]
+        tokens_MV = self.tokens(states_BTH[row_M, start_M], None, ends_BH[row_M], doing_M).log_softmax(1)
+        brought_M = tokens_MV.gather(1, token_M[:, None])[:, 0]
+        says_M = says_M + torch.where(token_M == PAD, 0.0, brought_M)
+        chance_B = torch.zeros_like(places_BX[:, 0]).index_add(0, row_M, says_M.exp())
+        done_B = states.done().to(self.device)
+        return torch.where(done_B, places_BX[:, -1], chance_B.clamp(min=1e-30).log())
 
     @torch.inference_mode()
     def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:

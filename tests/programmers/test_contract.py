@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rapidfuzz.distance import Levenshtein
 
 from stepedit.batches import States, sample_states
 from stepedit.config import Options
 from stepedit.errors import UserError
-from stepedit.interpreter import step_batch
+from stepedit.interpreter import step, step_batch
 from stepedit.methods.method import Method
 from stepedit.programmers.layers import Draw, randomness
 from stepedit.programmers.programmer import Programmer
@@ -111,6 +112,29 @@ def test_a_pointers_confidence_is_what_its_loss_says(task: str, cell: str) -> No
     for row in range(len(states)):
         loss = net(states.take(np.array([row])))
         torch.testing.assert_close(said.confidence[row], torch.exp(-loss.detach()), atol=1e-4, rtol=1e-3)
+
+
+def test_with_the_dynamic_oracle_any_edit_that_brings_nearer_is_right() -> None:
+    """The loss is minus the log of all right actions' probability together: here, told by asking for every action."""
+    method, net = make("pointer", {"oracle": "dynamic"}, "recurrence", "aec")
+    states = some_states(method, 8)
+    expected = []
+    for row in range(8):
+        one = states.take(np.array([row]))
+        text, target = one.ids[0, : one.lengths[0]].tolist(), one.targets.rows()[0]
+        actions, says = net.propose(one.ids, one.lengths, 2_000)
+        least, chance = Levenshtein.distance(text, target), 0.0
+        for action, say in zip(actions[0].tolist(), says[0].exp().tolist(), strict=True):
+            after, done, _ = step(text, action, method.task.template)
+            chance += say * (text == target if done else Levenshtein.distance(after, target) < least)
+        expected.append(-np.log(chance))
+    assert float(net(states).detach()) == pytest.approx(np.mean(expected), rel=1e-3)
+
+
+def test_the_dynamic_oracle_is_for_edits_of_single_tokens() -> None:
+    for task in ("aes", "sort"):
+        with pytest.raises(UserError, match=task):
+            make("pointer", {"oracle": "dynamic"}, "recurrence", task)
 
 
 @every_task
