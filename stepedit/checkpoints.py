@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from stepedit import __version__
-from stepedit.config import Run, checked
+from stepedit.config import Options, Run, checked
 from stepedit.errors import DataError, located
 from stepedit.sequences import PAD, Pairs, Sequences
 
@@ -82,12 +84,43 @@ A programmer of stepedit {__version__}: it edits text of the task `{run.task}` \
 - Score it: `stepedit evaluate {name}`
 - Data: {data}
 - Seed {run.seed}, at most {run.epochs:,} epochs; validations are in `metrics.jsonl`
+- Made by: `{repeating(run)}`
 - The weights are those that did best on validation. It knows no other text than that of its task.
 
 | option | value |
 |---|---|
 {options}
 """
+
+
+def repeating(run: Run) -> str:
+    """The command that repeats a run."""
+    preset = Options.preset(run.preset).model_dump()
+    changed = {key: value for key, value in run.options.model_dump().items() if value != preset[key]}
+    parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
+    parts |= {"data": run.data} if run.data else {"size": run.size}
+    parts |= {"seed": run.seed, "max-epochs": run.epochs, "validate-every": run.validate_every}
+    words = [f"--option {key}={value}" for key, value in run.task_options.items()]
+    words += [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in parts.items()]
+    return " ".join(["stepedit train", run.task, *words])
+
+
+def find(place: str | Path) -> Path:
+    """A run's folder: where it is said to be, or, by a task's name, the model that comes with stepedit."""
+    folder, shipped = Path(place), Path(str(files("stepedit") / "models"))
+    if folder.exists() or not str(place).isidentifier() or not (shipped / place / CONFIG).exists():
+        return folder
+    return shipped / place
+
+
+def export(folder: Path, out: Path, half: bool) -> int:
+    """Copy what editing needs of a run, its numbers halved in precision if so wished; the size in bytes."""
+    run, words = read_run(folder), read_json(folder / VOCABULARY)
+    tensors, facts = read_tensors(folder / BEST)
+    out.mkdir(parents=True)
+    write_run(out, run, words["inputs"], words["outputs"])
+    write_tensors(out / BEST, {name: part.half() if half else part for name, part in tensors.items()}, facts)
+    return sum(file.stat().st_size for file in out.iterdir())
 
 
 def read_run(folder: Path) -> Run:

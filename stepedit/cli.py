@@ -15,6 +15,7 @@ from stepedit import __version__
 from stepedit.commands.data import data
 from stepedit.commands.edit import edit
 from stepedit.commands.evaluate import evaluate
+from stepedit.commands.export import export
 from stepedit.commands.inspect import inspect
 from stepedit.commands.tasks import tasks
 from stepedit.commands.train import train
@@ -51,7 +52,7 @@ def _fail(message: str, code: int) -> None:
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
-for command in (tasks, walk, data, inspect, train, evaluate, edit):
+for command in (tasks, walk, data, inspect, train, evaluate, edit, export):
     app.command()(answering(command))
 
 

@@ -37,7 +37,7 @@ class Editor:
     @classmethod
     def load(cls, folder: str | Path) -> Editor:
         """The best weights of a run; DataError in one line if the folder is damaged, foreign or of another version."""
-        place = Path(folder)
+        place = checkpoints.find(folder)
         run = checkpoints.read_run(place)
         method = make_method(run)
         checkpoints.check_vocabulary(place, method.task.vocabulary.tokens, method.outputs.tokens)

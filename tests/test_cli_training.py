@@ -1,6 +1,8 @@
 """Train, evaluate, edit, go on: the commands, run as a user runs them."""
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -74,6 +76,24 @@ def test_edit_keeps_the_order_of_lines_and_shows_steps(run: Path) -> None:
     shown = stepedit("edit", run, "3 2 1", "--trace").stdout
     assert "→" in shown
     assert "%" in shown
+
+
+def test_an_exported_run_is_small_and_edits_the_same(run: Path, tmp_path: Path) -> None:
+    made = stepedit("export", run, "--out", tmp_path / "small")
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "small" / "model.safetensors").stat().st_size < 0.7 * (run / "model.safetensors").stat().st_size
+    texts = ["3 2 1", "9 9 1", "5 4 4"]
+    assert stepedit("edit", tmp_path / "small", *texts).stdout == stepedit("edit", run, *texts).stdout
+    again = stepedit("export", run, "--out", tmp_path / "small")
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+
+
+def test_the_command_on_the_card_repeats_the_run(run: Path, tmp_path: Path) -> None:
+    (command,) = re.findall(r"Made by: `stepedit (.*)`", (run / "README.md").read_text())
+    made = stepedit(*shlex.split(command), "--threads", 1, "--out", tmp_path / "again")
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "again" / "config.json").read_text() == (run / "config.json").read_text()
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
 
 
 def test_python_can_edit_too(run: Path) -> None:
