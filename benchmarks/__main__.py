@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks import ground
+from benchmarks import ground, programmers
 from stepedit import __version__
 
 RESULTS = Path(__file__).with_name("results.txt")
@@ -43,6 +43,7 @@ def where() -> str:
 kept = Both()
 with contextlib.redirect_stdout(kept):
     print(where(), "\n")
-    for part in (ground,):
+    for part in (ground, programmers):
         part.run()
+        print()
 RESULTS.write_text(kept.getvalue().rstrip() + "\n")

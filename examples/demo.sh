@@ -24,4 +24,4 @@ say "How right it is on pairs it has never seen, beside what the paper's authors
 stepedit evaluate demo/run
 
 say "Two of them, step by step, with how sure it was of each step"
-head -n 2 demo/aor/test.tsv | cut -f 1 | stepedit edit demo/run --trace
+head -n 2 demo/aor/test_x.txt | stepedit edit demo/run --trace

@@ -1,0 +1,107 @@
+"""The default programmer against the paper's at its sizes: teaching, editing, and how the cost grows."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import seconds, verdict
+from stepedit.batches import states_after
+from stepedit.config import Options, Run
+from stepedit.sequences import Pairs
+from stepedit.tasks.task import Task
+from stepedit.training import Trainer, make_method
+
+PAIRS = 300
+Jobs = dict[str, Callable[[], object]]
+NOWHERE = Path("nowhere")  # nothing is written
+
+
+def trainer(options: Options, **setting: int) -> Trainer:
+    """One that can take steps on AOR."""
+    run = Run(task="aor", task_options=setting, options=options, epochs=1_000_000, size=PAIRS, seed=0, validate_every=1)
+    pairs = make_method(run).task.generate(PAIRS, np.random.default_rng(0))
+    return Trainer(run, NOWHERE, {"train": pairs, "val": pairs.take(slice(100))})
+
+
+def interleaved(jobs: Jobs, rounds: int) -> dict[str, float]:
+    """Seconds that each job takes, median of several rounds in which all take turns; the first does not count."""
+    taken: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds + 1):
+        for name, job in jobs.items():
+            taken[name].append(seconds(job))
+    return {name: median(values[1:]) for name, values in taken.items()}
+
+
+def step(of: Trainer) -> float:
+    """One step of teaching."""
+    rows = np.arange(of.run.options.batch) % PAIRS
+    return of.step(of.epoch(0).take(rows))
+
+
+def speed() -> None:
+    """Sequences in a second, ours and the paper's in turns."""
+    ours, theirs = (trainer(Options.preset(name), numbers=10, length=5) for name in ("fast", "paper"))
+    jobs: Jobs = {"ours": partial(step, ours), "theirs": partial(step, theirs)}
+    taken = interleaved(jobs, rounds=7)
+    print("AOR, N=10, L=5: the default programmer against the paper's (preset paper, hidden 512), in turns")
+    _line("teaching, batch 256", 256, taken, 5)
+    for size, aim, rounds in ((256, 8, 5), (1, 3, 15)):
+        pairs = ours.train.take(slice(size))
+        jobs = {name: partial(edit, each, pairs) for name, each in (("ours", ours), ("theirs", theirs))}
+        _line(f"editing, batch {size}", size, interleaved(jobs, rounds), aim)
+
+
+def edit(of: Trainer, pairs: Pairs) -> object:
+    """Ask for every action on the expert's way: what an untaught net says would end anywhere."""
+    task: Task = of.method.task
+    net = of.net.eval()
+    scripts = task.edits(pairs.sources, pairs.targets)
+    said = []
+    for taken in range(int(scripts.counts.max()) + 1):
+        states = states_after(pairs, scripts, np.minimum(taken, scripts.counts))
+        said.append(net.write(states.ids, states.lengths))
+    net.train()
+    return said
+
+
+def _line(what: str, size: int, taken: dict[str, float], aim: float) -> None:
+    ratio = taken["theirs"] / taken["ours"]
+    rates = [f"{size / taken[name]:8,.0f}/s" for name in ("ours", "theirs")]
+    print(f"  {what:<20} ours {rates[0]}   the paper's {rates[1]}   {ratio:5.1f} x   {verdict(ratio >= aim)} ({aim} x)")
+
+
+def growth() -> None:
+    """What a step costs as texts and batches grow."""
+    small: dict[str, Any] = {"hidden": 128, "average": 0.0}
+    for cell in ("transformer", "lstm"):
+        jobs: Jobs = {
+            str(length): partial(step, trainer(Options.preset("fast", cell=cell, **small), numbers=10, length=length))
+            for length in (5, 10, 20, 40)
+        }
+        taken = interleaved(jobs, rounds=3)
+        cost = "   ".join(f"L={length} {1e3 * value:6.0f} ms" for length, value in taken.items())
+        ratio = taken["40"] / taken["5"]
+        aim = verdict(ratio <= 8) if cell == "lstm" else "no aim"
+        print(f"a step of teaching, batch 256, {cell:<12} {cost}   8 times the length: {ratio:.1f} x   {aim}")
+    jobs = {
+        str(batch): partial(step, trainer(Options.preset("fast", batch=batch, **small), numbers=10, length=5))
+        for batch in (64, 256, 1024)
+    }
+    taken = interleaved(jobs, rounds=5)
+    each = "   ".join(f"{batch}: {1e6 * value / int(batch):6.0f}" for batch, value in taken.items())
+    print(f"microseconds for a sequence, by batch   {each}")
+    print(f"most memory in use so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
+
+
+def run() -> None:
+    """All of it."""
+    speed()
+    print()
+    growth()
