@@ -18,7 +18,7 @@ from stepedit.sequences import Pairs
 from stepedit.tasks.task import Task
 from stepedit.training import Trainer, make_method
 
-PAIRS = 300
+PAIRS = 1024
 Jobs = dict[str, Callable[[], object]]
 NOWHERE = Path("nowhere")  # nothing is written
 

@@ -100,9 +100,11 @@ def repeating(run: Run) -> str:
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
     parts |= {"data": run.data} if run.data else {"size": run.size}
     parts |= {"seed": run.seed, "max-epochs": run.epochs, "validate-every": run.validate_every}
-    words = [f"--option {key}={value}" for key, value in run.task_options.items()]
+    parts |= {"threads": run.threads} if run.threads else {}
+    parts |= {"device": run.device} if run.device != "cpu" else {}
+    words = [f"--option {shlex.quote(f'{key}={value}')}" for key, value in run.task_options.items()]
     words += [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in parts.items()]
-    return " ".join(["stepedit train", run.task, *words])
+    return " ".join(["stepedit train", run.task, *words, "--out RUN"])
 
 
 def find(place: str | Path) -> Path:
@@ -117,8 +119,12 @@ def export(folder: Path, out: Path, half: bool) -> int:
     """Copy what editing needs of a run, its numbers halved in precision if so wished; the size in bytes."""
     run, words = read_run(folder), read_json(folder / VOCABULARY)
     tensors, facts = read_tensors(folder / BEST)
+    if not isinstance(words, dict) or set(words) != {"inputs", "outputs"}:
+        raise DataError(f"{folder / VOCABULARY}: damaged")
     out.mkdir(parents=True)
     write_run(out, run, words["inputs"], words["outputs"])
+    if (folder / METRICS).exists():
+        write_whole(out / METRICS, (folder / METRICS).read_bytes())
     write_tensors(out / BEST, {name: part.half() if half else part for name, part in tensors.items()}, facts)
     return sum(file.stat().st_size for file in out.iterdir())
 

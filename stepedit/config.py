@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
@@ -35,7 +35,7 @@ class Options(BaseModel):
     rate: float = Field(2e-3, gt=0, le=1, description="Highest learning rate.")
     warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
     decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
-    weight_decay: float = Field(0.3, ge=0, description="Decoupled, as AdamW's; 0 is plain Adam.")
+    weight_decay: float = Field(0.3, ge=0, description="Decoupled, as AdamW's.")
     average: float = Field(0.998, ge=0, lt=1, description="Weights kept are a running average; 0: as they are.")
     clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
     order: Order = Field("left", description="Which of the edits that are left comes next.")
@@ -45,6 +45,12 @@ class Options(BaseModel):
     )
     forcing: float = Field(1.0, ge=0, le=1, description="How often the decoder sees the true symbol before.")
     patience: int = Field(512, ge=1, description="Epochs without a better validation before stopping.")
+
+    @model_validator(mode="after")
+    def _heads_share_the_hidden_size(self) -> Self:
+        if self.cell == "transformer" and self.hidden % self.heads:
+            raise ValueError(f"hidden {self.hidden} can't be shared by {self.heads} heads")
+        return self
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
@@ -103,4 +109,5 @@ def checked(kind: type[Config], values: dict[str, Any]) -> Config:
         return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, not {first['input']!r}") from None
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{place}: {first['msg']}, not {first['input']!r}" if place else first["msg"]) from None

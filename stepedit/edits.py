@@ -209,6 +209,12 @@ def closer(texts: Sequences, targets: Sequences) -> Moves:
     From the distances of all beginnings and of all ends: an edit between two of them lies on a shortest way if what is
     left on both sides is one less than the whole.
     """
+    if _is_large(texts, targets):
+        middle = len(texts) // 2
+        first, second = (closer(*half) for half in _halves(texts, targets))
+        parts = [(first.rows, second.rows + middle)]
+        parts += [(getattr(first, name), getattr(second, name)) for name in ("starts", "stops", "tokens")]
+        return Moves(*map(np.concatenate, parts))
     before = _distance_table(texts, targets)
     after = _distance_table(_reversed(texts), _reversed(targets))
     rows = np.arange(len(texts))[:, None, None]

@@ -55,7 +55,7 @@ class Outcome:
 
 
 class EditBatch(NamedTuple):
-    """One edit for each of B states."""
+    """One edit for each of B states; or, where said, (B, K) of them."""
 
     starts: Tensor  # (B,)
     stops: Tensor  # (B,)

@@ -74,7 +74,7 @@ def _lying(matrix: Tensor) -> Tensor:
 
 
 def orthogonal(matrices_XHW: Tensor) -> Tensor:
-    """Matrices with the same singular vectors and singular values of about one (0.7 to 1.2); no wider than high."""
+    """The same singular vectors with singular values of about one; for matrices at least as wide as high."""
     a, b, c = COEFFICIENTS
     x = matrices_XHW / matrices_XHW.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]
     for _ in range(ITERATIONS):

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from stepedit.actions import DONE, Template
 from stepedit.interpreter import Outcome, Step, describe, step_batch, tensors
-from stepedit.sequences import PAD, BoolArray, Sequences
+from stepedit.sequences import BoolArray, Sequences
 
 NEVER = float("-inf")
 
@@ -67,7 +67,7 @@ class Search:
         self.ids, self.lengths = (part.repeat_interleave(width, 0) for part in (self.ids, self.lengths))
         self.scores = torch.full((size, width), NEVER)  # (R, K)
         self.scores[:, 0] = 0.0  # there is only one text at first
-        self.seen = torch.empty(size, 0, dtype=torch.long)  # (R, S) keys of texts met before
+        self.seen = _keys(*tensors(sources))[:, None]  # (R, S) keys of texts met before
         self.found = Found(
             [tuple(row) for row in sources.rows()],
             torch.full((size,), NEVER),
@@ -123,7 +123,9 @@ class Search:
         best_RK = scores_RC.masked_fill(twice, NEVER).topk(self.width, 1)
         chosen = order_RC.gather(1, best_RK.indices)
         self.scores = best_RK.values
-        self.seen = torch.cat([self.seen, keys_RC.gather(1, best_RK.indices)], 1)
+        keys_RK = keys_RC.gather(1, best_RK.indices)
+        followed_RK = torch.where(self.scores > NEVER, keys_RK, self.seen[:, :1])  # what is not followed is not met
+        self.seen = torch.cat([self.seen, followed_RK], 1)
         at = (torch.arange(rows)[:, None] * count + chosen).flatten()
         self.ids, self.lengths = result.ids[at], result.lengths[at]
         actions_RKF = flat[at].view(rows, self.width, -1)
@@ -142,8 +144,13 @@ class Search:
         self.ids = self.ids[:, : int(self.lengths.max()) if len(self.lengths) else 0]
 
     def outcomes(self, trace: bool) -> list[Outcome]:
-        """What was found for each source; where nothing was finished, the source as it was."""
-        results = []
+        """What was found for each source; where nothing was finished, the likeliest text on its way."""
+        results, best = [], self.scores.argmax(1)
+        for at, row in enumerate(self.rows.tolist()):
+            if self.found.scores[row] == NEVER:
+                slot = at * self.width + int(best[at])
+                self.found.texts[row] = tuple(self.ids[slot, : self.lengths[slot]].tolist())
+                self.found.ends[row] = torch.tensor([len(self.history), int(best[at])])
         for row, (score, (turn, text)) in enumerate(
             zip(self.found.scores.tolist(), self.found.ends.tolist(), strict=True)
         ):
@@ -166,10 +173,8 @@ class Search:
 
 
 def _keys(ids_BT: Tensor, lengths_B: Tensor) -> Tensor:
-    """(B,) a number for each text, the same for the same text whatever its padding; overflow is meant."""
-    weights = np.random.default_rng(0).integers(1, 1 << 62, ids_BT.shape[1] + 1) * 2 + 1
-    weights_T = torch.from_numpy(weights)
-    return (torch.where(ids_BT == PAD, 0, ids_BT) * weights_T[1:]).sum(1) + lengths_B * weights_T[0]
+    """(B,) a number for each text."""
+    return torch.from_numpy(Sequences(ids_BT.numpy(), lengths_B.numpy()).keys().view(np.int64))
 
 
 @torch.inference_mode()

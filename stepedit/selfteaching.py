@@ -1,7 +1,7 @@
 """Learning from the checker alone: edit sources that nobody has answered, keep what the task's check accepts, learn it.
 
 A programmer that edits some sources right, by search if not at once, makes its own pairs; with these it edits more of
-them right. Nothing is searched that validation or test will ask.
+them right. Nothing is searched that validation or test will ask, and no answer is kept that is one of theirs.
 """
 
 from __future__ import annotations
@@ -34,22 +34,19 @@ class OwnPairs:
         empty = Sequences.from_rows([])
         return cls(Pairs(empty, empty))
 
-    def grow(
-        self, epoch: int, programmer: Programmer, method: Method, held: Sequences, rng: np.random.Generator
-    ) -> None:
-        """Search some fresh sources, none of them held back, and add what is right; once for an epoch."""
+    def grow(self, epoch: int, programmer: Programmer, method: Method, held: Pairs, rng: np.random.Generator) -> None:
+        """Search some fresh sources, none of them held back, and add what is new and right; once for an epoch."""
         if epoch <= self.grown:
             return
-        self.grown = epoch
-        sources = method.task.draw_sources(SEARCHED, rng)
-        sources = sources.take(~np.isin(sources.keys(), held.keys()))
+        sources = method.task.draw_sources(SEARCHED, rng).distinct()
+        known = np.concatenate([held.sources.keys(), self.pairs.sources.keys()])
+        sources = sources.take(~np.isin(sources.keys(), known))
         found = Sequences.from_rows(
             [outcome.tokens for outcome in predict(programmer, method, sources, looking=SEARCH)]
         )
-        right = method.task.check(sources, found)
-        self.pairs = Pairs.join([self.pairs, Pairs(sources, found).take(right)])
-        if len(self.pairs) > LARGEST:
-            self.pairs = self.pairs.take(slice(len(self.pairs) - LARGEST, None))
+        right = method.task.check(sources, found) & ~np.isin(found.keys(), held.targets.keys())
+        pairs = Pairs.join([self.pairs, Pairs(sources, found).take(right)])
+        self.pairs, self.grown = pairs.take(slice(max(len(pairs) - LARGEST, 0), None)), epoch
 
     def mixed(self, pairs: Pairs, rng: np.random.Generator) -> Pairs:
         """As many pairs, of which own ones take the place of some: the more, the more there are."""

@@ -26,12 +26,13 @@ from stepedit.edits import Scripts
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation import evaluate
 from stepedit.methods.method import Method
+from stepedit.methods.recurrence import Recurrence
 from stepedit.optimisers import make_optimisers
 from stepedit.programmers.layers import Draw, randomness
 from stepedit.programmers.programmer import Programmer
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
 from stepedit.selfteaching import OwnPairs
-from stepedit.sequences import Pairs, Sequences
+from stepedit.sequences import Pairs
 
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
@@ -80,8 +81,8 @@ def settled(run: Run, method: Method) -> Run:
 def device(name: str) -> torch.device:
     """The device of that name; UserError if there is none here."""
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError):
+        return torch.zeros(1, device=name).cpu().new_empty(0, device=name).device
+    except (RuntimeError, AssertionError, NotImplementedError):
         raise UserError(f"no device {name!r} here; `cpu` is always there") from None
 
 
@@ -106,8 +107,9 @@ class Trainer:
         self.method = make_method(run)
         run = self.run = settled(run, self.method)
         self.folder, self.train, self.validation = folder, pairs["train"], pairs["val"]
-        self.held = Sequences.join([part.sources for name, part in pairs.items() if name != "train"])
+        self.held = Pairs.join([part for name, part in pairs.items() if name != "train"])
         self.own = OwnPairs.none()
+        self.stopping = False  # ask it to stop after the step it is at
         self.net = seed_weights(run, self.method).to(device(run.device))
         self.averaged = copy.deepcopy(self.net).requires_grad_(False) if run.options.average else self.net
         self.optimisers = make_optimisers(self.net, run.options)
@@ -115,6 +117,8 @@ class Trainer:
         self.world = distributed.get_world_size() if distributed.is_initialized() else 1
         self.module: nn.Module = DistributedDataParallel(self.net) if self.world > 1 else self.net
         self.standing = Standing()
+        if run.mode == "self-taught" and not isinstance(self.method, Recurrence):
+            raise UserError(f"self-taught looks ahead over actions, which {run.method} has none of; take recurrence")
         self.batches = len(self.train) // run.options.batch
         if not self.batches:
             raise DataError(f"{len(self.train)} training pairs do not fill one batch of {run.options.batch}")
@@ -148,9 +152,11 @@ class Trainer:
                 self.standing.seconds = time.monotonic() - started
                 if on_step:
                     on_step(self.standing.step, losses[-1])
-                if time.monotonic() - saved > SAVE_EVERY:
+                if time.monotonic() - saved > SAVE_EVERY or self.stopping:
                     self.save()
                     saved = time.monotonic()
+                if self.stopping:
+                    return
 
     def _is_due(self, epoch: int) -> bool:
         """Whether so many epochs call for a validation that has not been made."""
@@ -237,8 +243,8 @@ class Trainer:
         """Write down all that going on needs."""
         if self.rank > 0:
             return
-        nets = (("net", self.net), ("averaged", self.averaged))
-        tensors = {f"{kind}.{name}": tensor for kind, net in nets for name, tensor in net.state_dict().items()}
+        nets = {"net": self.net} | ({"averaged": self.averaged} if self.averaged is not self.net else {})
+        tensors = {f"{kind}.{name}": tensor for kind, net in nets.items() for name, tensor in net.state_dict().items()}
         tensors |= checkpoints.pack_optimisers(self.optimisers)
         tensors |= checkpoints.pack_pairs("own", self.own.pairs)
         facts = {"standing": asdict(self.standing), "grown": self.own.grown}
@@ -248,6 +254,8 @@ class Trainer:
         """Go back to where the folder's run was last saved."""
         path = self.folder / checkpoints.LATEST
         if not path.exists():
+            if (self.folder / checkpoints.BEST).exists():
+                raise DataError(f"{self.folder}: exported, so there is no checkpoint to go on from")
             return  # killed before anything was saved: from the start
         tensors, facts = checkpoints.read_tensors(path)
         net, averaged, optimisers, own = (
@@ -255,7 +263,8 @@ class Trainer:
             for kind in ("net.", "averaged.", "optimiser.", "own.")
         )
         checkpoints.load_weights(self.net, net, path)
-        checkpoints.load_weights(self.averaged, averaged, path)
+        if self.averaged is not self.net:
+            checkpoints.load_weights(self.averaged, averaged, path)
         checkpoints.unpack_optimisers(self.optimisers, optimisers)
         self.own = OwnPairs(checkpoints.unpack_pairs(own), facts["grown"])
         self.standing = Standing(**facts["standing"])
@@ -265,7 +274,9 @@ class Trainer:
 
 def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
     """How long a step takes when nothing disturbs it, tried on a trainer that is thrown away afterwards."""
+    began = time.perf_counter()
     states = trainer.epoch(0)
+    drawing = (time.perf_counter() - began) / trainer.batches
     size = trainer.run.options.batch
     taken = []
     for index in range(steps):
@@ -273,7 +284,7 @@ def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
         began = time.perf_counter()
         trainer.step(states.take(rows))
         taken.append(time.perf_counter() - began)
-    return min(taken)  # the first are slow, and so is any that a neighbour gets in the way of
+    return drawing + min(taken)  # the first are slow, and so is any that a neighbour gets in the way of
 
 
 def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None, every: int | None) -> Run:

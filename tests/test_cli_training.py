@@ -78,6 +78,29 @@ def test_edit_keeps_the_order_of_lines_and_shows_steps(run: Path) -> None:
     assert "%" in shown
 
 
+def test_looking_ahead_with_the_check_is_at_least_as_right(run: Path) -> None:
+    greedy, ahead = (
+        json.loads(stepedit("evaluate", run, "--json", *more).stdout) for more in ([], ["--beam", 4, "--verify"])
+    )
+    assert ahead["metrics"]["sequence"][0] >= greedy["metrics"]["sequence"][0]
+    assert (ahead["beam"], ahead["verify"]) == (4, True)
+    assert (run / "predictions-test-beam-4-verified.jsonl").exists()
+    found = stepedit("edit", run, "3 2 1", "--beam", 4, "--verify", "--trace")
+    assert found.stdout.splitlines()[-1] == "1 2 3"
+
+
+def test_what_can_not_be_is_told_in_one_line(tmp_path: Path) -> None:
+    for wrong, complaint in (
+        (["--heads", 3], "can't be shared by 3 heads"),
+        (["--device", "meta"], "no device 'meta' here"),
+        (["--method", "tagging", "--mode", "self-taught"], "self-taught looks ahead"),
+    ):
+        made = stepedit("train", "aor", "--size", 200, *SMALL, *wrong, "--max-epochs", 1, "--out", tmp_path / "run")
+        assert (made.returncode, made.stderr.count("\n")) == (2, 1), made.stderr
+        assert complaint in made.stderr
+        assert not (tmp_path / "run").exists()
+
+
 def test_an_exported_run_is_small_and_edits_the_same(run: Path, tmp_path: Path) -> None:
     made = stepedit("export", run, "--out", tmp_path / "small")
     assert made.returncode == 0, made.stderr
@@ -90,7 +113,7 @@ def test_an_exported_run_is_small_and_edits_the_same(run: Path, tmp_path: Path) 
 
 def test_the_command_on_the_card_repeats_the_run(run: Path, tmp_path: Path) -> None:
     (command,) = re.findall(r"Made by: `stepedit (.*)`", (run / "README.md").read_text())
-    made = stepedit(*shlex.split(command), "--threads", 1, "--out", tmp_path / "again")
+    made = stepedit(*shlex.split(command.replace("--out RUN", f"--out {tmp_path}/again")))
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "again" / "config.json").read_text() == (run / "config.json").read_text()
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()

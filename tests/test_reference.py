@@ -28,4 +28,6 @@ def test_aes_has_no_equation_accuracy_and_augmented_is_compared_with_online() ->
 
 def test_a_setting_of_ones_own_has_no_figure() -> None:
     assert paper("aor", "recurrence", "online", AOR, 9_999) is None
+    assert paper("aes", "recurrence", "online", {"numbers": 100, "length": 5, "division": True}, 10_000) is None
+    assert paper("aec", "recurrence", "online", {**AOR, "errors": 1}, 10_000) is None
     assert paper("sort", "recurrence", "online", {"numbers": 10, "length": 5}, 10_000) is None

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stepedit.actions import DONE
+from stepedit.actions import DONE, Operation, operation, position
 from stepedit.config import Options
 from stepedit.evaluation import Looking, predict
 from stepedit.interpreter import step
@@ -87,7 +87,31 @@ def test_the_verifier_decides_and_what_it_accepts_leaves_the_batch() -> None:
     assert programmer.asked[-1] < programmer.asked[0]
 
 
-def test_nothing_accepted_leaves_the_likeliest_and_nothing_finished_the_source() -> None:
+class Swapping(Scripted):
+    """One whose texts come back: it swaps neighbours, there and back again."""
+
+    def known(self, text: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
+        rng = np.random.default_rng([len(text), *text])
+        swap = operation(Operation.SWAP)
+        actions = [(DONE, DONE), *((swap, position(place)) for place in range(len(text) - 1))]
+        chances = rng.dirichlet(np.ones(len(actions)))
+        return sorted(zip(actions, np.log(chances).tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def test_texts_that_come_back_are_followed_once() -> None:
+    task = TASKS["sort"](numbers=9, length=3)
+    programmer = Swapping(task, count=3)
+    sources = task.vocabulary.encode(["1 2 3", "3 3 1", "4 8 2", "5 6 7"])
+    outcomes = search(sources, programmer, task.template, limit=6, width=30, trace=True)
+    for source, outcome in zip(sources.rows(), outcomes, strict=True):
+        ways = every_way(programmer, tuple(source), 6)
+        assert outcome.tokens == max(ways, key=lambda text: ways[text])
+    never = search(sources, programmer, task.template, 50, 30, lambda asked, texts: np.zeros(len(texts), np.bool_))
+    assert len(programmer.asked) < 20, "there are at most six orders of three integers"
+    assert [outcome.tokens for outcome in never] == [outcome.tokens for outcome in outcomes]
+
+
+def test_nothing_accepted_leaves_the_likeliest_and_nothing_finished_what_there_is() -> None:
     task = TASKS["aor"](numbers=4, length=3)
     programmer = Scripted(task, count=3)
     sources = task.vocabulary.encode(["2 3 4"])
@@ -96,6 +120,14 @@ def test_nothing_accepted_leaves_the_likeliest_and_nothing_finished_the_source()
     assert never[0].tokens == free[0].tokens
     (none,) = search(sources, programmer, task.template, limit=0, width=3)
     assert (none.tokens, none.finished) == (tuple(sources.rows()[0]), False)
+
+    class Endless(Scripted):
+        def known(self, text: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
+            return [pair for pair in super().known(text) if pair[0] != (DONE, DONE)]
+
+    (endless,) = search(sources, Endless(task, count=3), task.template, limit=3, width=2, trace=True)
+    assert (len(endless.tokens), endless.finished, endless.steps, len(endless.trace)) == (6, False, 3, 3)
+    assert endless.trace[-1].state == endless.tokens
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -15,6 +15,7 @@ from stepedit.errors import DataError
 from stepedit.reference import paper
 
 if TYPE_CHECKING:
+    from stepedit.config import Run
     from stepedit.evaluation import Evaluation
     from stepedit.sequences import Pairs
 
@@ -29,9 +30,9 @@ def evaluate(
 ) -> None:
     """Score a run on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
 
-    Predictions go to predictions-SPLIT.jsonl in the run's folder.
+    Predictions go to predictions-SPLIT.jsonl in the run's folder (with a beam, predictions-SPLIT-beam-K.jsonl).
     """
-    from stepedit import datasets, evaluation
+    from stepedit import checkpoints, datasets, evaluation
     from stepedit.editor import Editor
     from stepedit.training import load_pairs
 
@@ -46,23 +47,25 @@ def evaluate(
         result = evaluation.evaluate(
             editor.programmer, editor.method, splits[split], progress, evaluation.Looking(beam, verify)
         )
+    run = checkpoints.find(run)
     how = f"-beam-{beam}" * (beam > 1) + "-verified" * verify
     _write_predictions(run / f"predictions-{split}{how}.jsonl", editor, splits[split], result)
-    summary = _summary(editor, splits, result, split) | {"beam": beam, "verify": verify}
+    summary = _summary(editor, splits, data is None, result, split) | {"beam": beam, "verify": verify}
     if as_json:
         console().print(Text(json.dumps(summary)))
     else:
         _show(summary)
 
 
-def _summary(editor: Any, splits: dict[str, Pairs], result: Evaluation, split: str) -> dict[str, Any]:
+def _summary(editor: Any, splits: dict[str, Pairs], own: bool, result: Evaluation, split: str) -> dict[str, Any]:
     import numpy as np
 
     from stepedit.evaluation import breakdown, interval
 
     rng = np.random.default_rng(0)
     task = editor.method.task
-    run, pairs, size = editor.run, splits[split], sum(map(len, splits.values()))
+    run, pairs = editor.run, splits[split]
+    size = _taught_with(run, splits if own else None)
     theirs = paper(run.task, run.method, run.mode, run.task_options, size)
     headline = result.scores[task.metrics[0]]
     edits = task.edits(pairs.sources, pairs.targets).counts
@@ -81,6 +84,13 @@ def _summary(editor: Any, splits: dict[str, Pairs], result: Evaluation, split: s
     }
 
 
+def _taught_with(run: Run, own: dict[str, Pairs] | None) -> int:
+    """The size D of the data set a run was taught with; 0 where that is not at hand."""
+    if run.data is None:
+        return run.size
+    return sum(map(len, own.values())) if own else 0
+
+
 def _show(summary: dict[str, Any]) -> None:
     out = console()
     head = f"{summary['task']} {summary['method']} {summary['mode']}, {summary['split']}: {summary['pairs']:,} pairs"
@@ -91,7 +101,9 @@ def _show(summary: dict[str, Any]) -> None:
         [name, f"{mean:.2%}", f"{low:.2%} to {high:.2%}"] for name, (mean, low, high) in summary["metrics"].items()
     ]
     if summary["paper"]:  # the authors' figures for this setting
-        for row, theirs in zip(rows, ["the paper", *(summary["paper"].get(row[0]) for row in rows[1:])], strict=True):
+        for row, theirs in zip(
+            rows, ["the paper, test", *(summary["paper"].get(row[0]) for row in rows[1:])], strict=True
+        ):
             row.append(theirs if isinstance(theirs, str) else "" if theirs is None else f"{theirs:.2%}")
     out.print(aligned(rows))
     for title, key in (("edits needed", "by_edits"), ("source length", "by_length")):

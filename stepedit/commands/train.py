@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from stepedit.commands.common import Length, Numbers, Options, Seed, make_task, progress_bar
-from stepedit.commands.watch import make_board, watched
+from stepedit.commands.watch import make_board, need_tensorboard, watched
 from stepedit.config import PRESETS, Run, checked
 from stepedit.config import Options as Teaching
 from stepedit.errors import DataError, UserError, located
@@ -90,6 +90,8 @@ def train(
     from stepedit import checkpoints
     from stepedit.training import Trainer, load_pairs, plan
 
+    if tensorboard:
+        need_tensorboard()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # started by torchrun
         torch.distributed.init_process_group("gloo")
     torch.set_flush_denormal(True)  # tiny numbers would make a step three times as slow

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,20 +40,33 @@ def watched(trainer: Trainer, out: Path, board: SummaryWriter | None) -> None:
             speed = step / max(trainer.standing.seconds, 1e-9)
             bar.update(work, completed=step, epoch=step // trainer.batches, loss=loss, speed=speed)
 
-        try:
+        with stopping_between_steps(trainer):
             for report in trainer.fit(show):
                 lines.print(_line(report))
                 if board:
                     _track(board, report)
-        except KeyboardInterrupt:
-            trainer.save()
-            raise UserError(
-                f"stopped at step {trainer.standing.step:,}; go on with: stepedit train --resume --out {out}"
-            ) from None
+    if trainer.stopping:
+        step = f"{trainer.standing.step:,}"
+        raise UserError(f"stopped at step {step}; go on with: stepedit train --resume --out {out}")
     metric = trainer.method.task.stop_metric
     lines.print(
         Text(f"best validation {metric} {trainer.standing.best:.2%} at epoch {trainer.standing.best_epoch}; in {out}")
     )
+
+
+@contextmanager
+def stopping_between_steps(trainer: Trainer) -> Iterator[None]:
+    """Ctrl-C ends a run after the step it is at, saved; a second one ends it at once, where it was last saved."""
+
+    def stop(number: int, frame: object) -> None:
+        trainer.stopping = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _track(board: SummaryWriter, report: Report) -> None:
@@ -67,10 +84,14 @@ def _line(report: Report) -> Text:
     return Text(f"epoch {report.epoch:>5}  loss {report.loss:.4f}  {metrics}  {speed}  {report.seconds / 60:.1f} min")
 
 
+def need_tensorboard() -> None:
+    """UserError if TensorBoard is not installed."""
+    if find_spec("tensorboard") is None:
+        raise UserError("--tensorboard needs TensorBoard: pip install 'stepedit[track]'")
+
+
 def make_board(out: Path, step: int) -> SummaryWriter:
     """Where TensorBoard looks; what was written after this step is taken back."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError("--tensorboard needs TensorBoard: pip install 'stepedit[track]'") from None
-    return SummaryWriter(out / "tensorboard", purge_step=step)
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(out / "tensorboard", purge_step=step + 1)

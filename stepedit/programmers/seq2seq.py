@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from stepedit.batches import States
 from stepedit.config import Attention, Cell, Options
+from stepedit.errors import UserError
 from stepedit.methods.method import Method, Said
 from stepedit.programmers.layers import (
     Draw,
@@ -74,6 +75,8 @@ class SeqToSeq(Programmer):
     @classmethod
     def for_method(cls, method: Method, options: Options) -> Self:
         """Sizes from the options, vocabularies from the method."""
+        if options.oracle != "script" or options.others:
+            raise UserError("--oracle and --others are for the pointer programmer, not for seq2seq")
         return cls(
             method,
             cell=options.cell,

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from stepedit.actions import Template
 from stepedit.edits import Scripts
 from stepedit.equation_sampling import Progress
-from stepedit.errors import PairError, UserError
+from stepedit.errors import DataError, PairError, UserError
 from stepedit.registry import did_you_mean
 from stepedit.sequences import PAD, BoolArray, Pairs, Sequences
 from stepedit.vocabulary import Vocabulary
@@ -83,8 +83,14 @@ class Task(ABC):
         """A fresh source for each target (where `redraws` is false: the only one)."""
 
     def draw_sources(self, size: int, rng: np.random.Generator) -> Sequences:
-        """`size` sources as they come, without their targets."""
-        return self.resample(self.generate_targets(size, rng), rng)
+        """`size` sources as they come, without their targets; fewer where there are not so many targets."""
+        while True:
+            try:
+                return self.resample(self.generate_targets(size, rng), rng)
+            except DataError:
+                if size <= 1:
+                    raise
+                size //= 2
 
     @abstractmethod
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:

@@ -41,7 +41,8 @@ every_task = pytest.mark.parametrize("task", TASKS)
 def make(name: str, kind: dict[str, object], method_name: str, task: str = "aec") -> tuple[Method, Programmer]:
     method = METHODS[method_name](TASKS[task]())
     torch.manual_seed(0)
-    options = Options.model_validate({"hidden": 16, "heads": 2, "layers": 1, "dropout": 0.5, "others": 0.5, **kind})
+    small = {"hidden": 16, "heads": 2, "layers": 1, "dropout": 0.5} | ({"others": 0.5} if name == "pointer" else {})
+    options = Options.model_validate({**small, **kind})
     return method, PROGRAMMERS[name].for_method(method, options).eval()
 
 
@@ -129,6 +130,12 @@ def test_with_the_dynamic_oracle_any_edit_that_brings_nearer_is_right() -> None:
             chance += say * (text == target if done else Levenshtein.distance(after, target) < least)
         expected.append(-np.log(chance))
     assert float(net(states).detach()) == pytest.approx(np.mean(expected), rel=1e-3)
+
+
+def test_what_only_the_pointer_knows_is_refused_elsewhere() -> None:
+    for option in ({"others": 0.5}, {"oracle": "dynamic"}):
+        with pytest.raises(UserError, match="pointer"):
+            make("seq2seq", option, "recurrence")
 
 
 def test_the_dynamic_oracle_is_for_edits_of_single_tokens() -> None:

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from rapidfuzz.distance import Levenshtein
 
 from stepedit.batches import expert, sample_states, states_after
@@ -206,7 +207,7 @@ def test_states_halfway_are_those_reached_step_by_step(task: Task, pairs: Pairs,
 def test_any_order_leads_to_the_target(
     task: Task, pairs: Pairs, rng: np.random.Generator, mode: Mode, order: Order
 ) -> None:
-    """Whatever has been made already: saying what the states say, again and again, ends with the targets."""
+    """Whatever has been made already: what is left leads to the target, and the next edit is the one in order."""
     scripts, rows = task.edits(pairs.sources, pairs.targets), rng.integers(0, len(pairs), 300)
     if not scripts.run_right and order != "left":
         with pytest.raises(UserError, match="build on each other"):
@@ -220,10 +221,18 @@ def test_any_order_leads_to_the_target(
         for index in reversed(range(places.starts.shape[1])):
             ids, lengths = splice(ids, lengths, EditBatch(*(part[:, index] for part in places)))
         assert Sequences(ids.numpy(), lengths.numpy()).rows() == states.targets.rows()
+    if order == "right":
+        assert states.turn.tolist() == np.maximum(states.left.counts - 1, 0).tolist()
+    if order == "random":
+        assert (states.turn <= np.maximum(states.left.counts - 1, 0)).all()
     said = states.actions(task.template)
+    at = (torch.arange(len(states)), torch.from_numpy(states.turn))
+    ids, lengths = splice(states.ids, states.lengths, EditBatch(*(part[at] for part in places)))
     result = step_batch(states.ids, states.lengths, said, task.template)
     assert not result.skipped.any()
     assert result.done.tolist() == states.done().tolist()
+    after = Sequences(result.ids.numpy(), result.lengths.numpy())
+    assert after.rows() == Sequences(ids.numpy(), lengths.numpy()).rows()
 
 
 def test_augmented_states_keep_every_subset_of_edits(rng: np.random.Generator) -> None:
