@@ -35,7 +35,9 @@ class Options(BaseModel):
     rate: float = Field(2e-3, gt=0, le=1, description="Highest learning rate.")
     warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
     decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
-    weight_decay: float = Field(0.3, ge=0, description="Decoupled, as AdamW's.")
+    weight_decay: float | None = Field(
+        None, ge=0, description="Decoupled, as AdamW's; if not said, 0.3 where sources are drawn anew, 1 where not."
+    )
     average: float = Field(0.998, ge=0, lt=1, description="Weights kept are a running average; 0: as they are.")
     clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
     order: Order = Field("left", description="Which of the edits that are left comes next.")

@@ -36,6 +36,7 @@ from stepedit.sequences import Pairs
 
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
+REDRAWN_DECAY, FIXED_DECAY = 0.3, 1.0  # see docs/experiments.md
 LOWEST_RATE = 0.01  # of the highest, at the end
 
 
@@ -72,10 +73,16 @@ def seed_weights(run: Run, method: Method) -> Programmer:
 
 
 def settled(run: Run, method: Method) -> Run:
-    """The run with its programmer named."""
-    if run.options.programmer != "auto":
-        return run
-    return run.model_copy(update={"options": run.options.model_copy(update={"programmer": method.programmer})})
+    """The run with what was left open settled: the programmer by the method, weight decay by the task.
+
+    Where the same sources come again and again, they are soon learned by heart: there, more of it helps.
+    """
+    options, settings = run.options, dict[str, object]()
+    if options.programmer == "auto":
+        settings["programmer"] = method.programmer
+    if options.weight_decay is None:
+        settings["weight_decay"] = REDRAWN_DECAY if method.task.redraws else FIXED_DECAY
+    return run.model_copy(update={"options": options.model_copy(update=settings)})
 
 
 def device(name: str) -> torch.device:
