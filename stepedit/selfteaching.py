@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepedit.evaluation import Looking, predict
 from stepedit.methods.method import Method
 from stepedit.programmers.programmer import Programmer
+from stepedit.search import search
 from stepedit.sequences import Pairs, Sequences
 
 SEARCHED = 512  # sources, each epoch
-SEARCH = Looking(beam=4, verify=True)
+BEAM = 4  # texts of each
 LARGEST = 200_000  # pairs kept, the newest
 LARGEST_SHARE = 0.9  # of an epoch
 
@@ -41,10 +41,13 @@ class OwnPairs:
         sources = method.task.draw_sources(SEARCHED, rng).distinct()
         known = np.concatenate([held.sources.keys(), self.pairs.sources.keys()])
         sources = sources.take(~np.isin(sources.keys(), known))
-        found = Sequences.from_rows(
-            [outcome.tokens for outcome in predict(programmer, method, sources, looking=SEARCH)]
-        )
-        right = method.task.check(sources, found) & ~np.isin(found.keys(), held.targets.keys())
+        task, taught = method.task, programmer.training
+        programmer.eval()
+        # no longer than an expert needs: many a fresh source has no answer, and would be followed to the end
+        outcomes = search(sources, programmer, task.template, task.most_edits + 1, BEAM, task.check)
+        programmer.train(taught)
+        found = Sequences.from_rows([outcome.tokens for outcome in outcomes])
+        right = task.check(sources, found) & ~np.isin(found.keys(), held.targets.keys())
         pairs = Pairs.join([self.pairs, Pairs(sources, found).take(right)])
         self.pairs, self.grown = pairs.take(slice(max(len(pairs) - LARGEST, 0), None)), epoch
 
