@@ -74,12 +74,12 @@ def test_a_small_net_learns_to_sort(cell: str, tmp_path: Path) -> None:
 def test_a_programmer_makes_pairs_of_its_own_and_never_of_what_is_held_back(
     tmp_path: Path,
 ) -> None:
-    """Of N=6, L=3 there are 216 sources: those of validation must not turn up, right ones of the others must."""
+    """Of N=10, L=3 there are 1,000 sources: those of validation must not turn up, right ones of the others must."""
     run = make_run("aor", "recurrence", "self-taught", epochs=25, hidden=32, rate=0.004)
-    run = run.model_copy(update={"task_options": {"numbers": 6, "length": 3}})
-    pairs = TASKS["aor"].from_options(run.task_options).generate(30, np.random.default_rng(0))
-    train = pairs.take(np.resize(np.arange(15), 64))
-    trainer = Trainer(run, tmp_path / "run", {"train": train, "val": pairs.take(slice(15, None))})
+    run = run.model_copy(update={"task_options": {"numbers": 10, "length": 3}})
+    pairs = TASKS["aor"].from_options(run.task_options).generate(60, np.random.default_rng(0))
+    train = pairs.take(np.resize(np.arange(40), 128))
+    trainer = Trainer(run, tmp_path / "run", {"train": train, "val": pairs.take(slice(40, None))})
     trainer.begin()
     list(trainer.fit())
     own = trainer.own.pairs
