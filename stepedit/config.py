@@ -41,7 +41,12 @@ class Options(BaseModel):
     average: float = Field(0.998, ge=0, lt=1, description="Weights kept are a running average; 0: as they are.")
     clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
     order: Order = Field("left", description="Which of the edits that are left comes next.")
-    others: float = Field(0.0, ge=0, le=1, description="How much edits count whose turn has not come; pointer only.")
+    others: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="How much edits count whose turn has not come; if not said, 1 where they are independent, else 0.",
+    )
     oracle: Literal["script", "dynamic"] = Field(
         "script", description="What is right: the expert's next edit, or any that brings the text nearer; pointer only."
     )

@@ -36,7 +36,6 @@ from stepedit.sequences import Pairs
 
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
-REDRAWN_DECAY, FIXED_DECAY = 0.3, 1.0  # see docs/experiments.md
 LOWEST_RATE = 0.01  # of the highest, at the end
 
 
@@ -73,15 +72,16 @@ def seed_weights(run: Run, method: Method) -> Programmer:
 
 
 def settled(run: Run, method: Method) -> Run:
-    """The run with what was left open settled: the programmer by the method, weight decay by the task.
+    """The run with what was left open settled: the programmer by the method, the rest by the task.
 
-    Where the same sources come again and again, they are soon learned by heart: there, more of it helps.
+    Where the same sources come again and again, they are soon learned by heart: there, more weight decay helps. Where
+    an edit is right whatever becomes of the others, all of them can be learned from at once.
     """
-    options, settings = run.options, dict[str, object]()
-    if options.programmer == "auto":
-        settings["programmer"] = method.programmer
-    if options.weight_decay is None:
-        settings["weight_decay"] = REDRAWN_DECAY if method.task.redraws else FIXED_DECAY
+    options, task = run.options, method.task
+    name = method.programmer if options.programmer == "auto" else options.programmer
+    decay = options.weight_decay if options.weight_decay is not None else (0.3 if task.redraws else 1.0)
+    others = options.others if options.others is not None else float(task.independent and name == "pointer")
+    settings = {"programmer": name, "weight_decay": decay, "others": others}
     return run.model_copy(update={"options": options.model_copy(update=settings)})
 
 

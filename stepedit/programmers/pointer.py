@@ -69,7 +69,7 @@ class Pointer(Programmer):
             allowed = torch.zeros(words, dtype=torch.bool)
             allowed[sorted(self.template.tokens)] = True
             self.register_buffer("allowed", allowed, persistent=False)
-        self.others, self.oracle = options.others, options.oracle
+        self.others, self.oracle = options.others or 0.0, options.oracle
         room = torch.tensor([ROOM.get(which, 1) for which in self.template.operations])
         index = torch.zeros(len(Operation), dtype=torch.long)
         index[list(self.template.operations)] = torch.arange(len(self.template.operations))

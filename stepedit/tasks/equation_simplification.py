@@ -44,6 +44,7 @@ class EquationSimplification(ArithmeticTask):
     name: ClassVar[str] = "aes"
     title: ClassVar[str] = "arithmetic equation simplification"
     example: ClassVar[tuple[str, str]] = ("- 33 + 25 + 75 - 60 == ( 30 - 23 )", "- 33 + 25 + 75 - 60 == 7")
+    independent: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("sequence", "token", "equation", "holds")
     stop_metric: ClassVar[str] = "token"
 

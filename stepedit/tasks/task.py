@@ -28,6 +28,7 @@ class Task(ABC):
     title: ClassVar[str]
     example: ClassVar[tuple[str, str]]  # a source and its target
     redraws: ClassVar[bool] = True  # whether one target has many sources
+    independent: ClassVar[bool] = False  # whether an edit is right whatever becomes of the others
     metrics: ClassVar[tuple[str, ...]]  # those that apply, the headline figure first
     stop_metric: ClassVar[str]  # what early stopping watches
 
