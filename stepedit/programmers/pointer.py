@@ -101,11 +101,10 @@ class Pointer(Programmer):
         logits_BTP = self.place(states_BTH).masked_fill(~fits_BTP, IMPOSSIBLE)
         return torch.cat([logits_BTP.flatten(1), self.done(ends_BH)], 1)
 
-    def lasts(self, states_ETH: Tensor, first_EH: Tensor, first_E: Tensor, lengths_E: Tensor) -> Tensor:
+    def lasts(self, keys_ETH: Tensor, first_EH: Tensor, first_E: Tensor, lengths_E: Tensor) -> Tensor:
         """(E, T) logits of the last place of a span, given its first."""
-        logits_ET = (self.to_last(states_ETH) @ self.from_first(first_EH)[:, :, None])[..., 0] * first_EH.shape[
-            1
-        ] ** -0.5
+        query_EH = self.from_first(first_EH) * first_EH.shape[1] ** -0.5
+        logits_ET = (keys_ETH @ query_EH[:, :, None])[..., 0]
         place_T = torch.arange(logits_ET.shape[1], device=self.device)
         fits_ET = (place_T >= first_E[:, None]) & (place_T < lengths_E[:, None])
         return logits_ET.masked_fill(~fits_ET, IMPOSSIBLE)
@@ -154,7 +153,7 @@ class Pointer(Programmer):
             wrong_E = cross_entropy(self.place(first_EH), doing_E, reduction="none")
         last_EH = states_BTH[row_E, last_E] if self.spans else None
         if self.spans:
-            logits_ET = self.lasts(states_BTH[row_E], first_EH, first_E, lengths_B[row_E])
+            logits_ET = self.lasts(self.to_last(states_BTH)[row_E], first_EH, first_E, lengths_B[row_E])
             wrong_E = wrong_E + cross_entropy(logits_ET, last_E, reduction="none")
         if self.brings:
             logits_EV = self.tokens(first_EH, last_EH, ends_BH[row_E], doing_E)
@@ -196,7 +195,8 @@ class Pointer(Programmer):
         first_E, doing_E = (torch.where(done_E, 0, part) for part in self._split(choice_E))
         last_E, token_E, last_EH = first_E, torch.full_like(first_E, PAD), None
         if self.spans:
-            logits_ET = self.lasts(states_BTH[rows_E], states_BTH[rows_E, first_E], first_E, lengths_B[rows_E])
+            keys_ETH = self.to_last(states_BTH)[rows_E]
+            logits_ET = self.lasts(keys_ETH, states_BTH[rows_E, first_E], first_E, lengths_B[rows_E])
             more_EX, last_EX = _best(_only_first(logits_ET, done_E), width)
             says_E, rows_E, first_E, doing_E, done_E, last_E = _branch(
                 more_EX, says_E, (rows_E, first_E, doing_E, done_E), last_EX
