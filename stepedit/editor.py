@@ -13,6 +13,7 @@ from stepedit.evaluation import Looking, predict
 from stepedit.interpreter import Outcome
 from stepedit.methods.method import Method
 from stepedit.programmers.programmer import Programmer
+from stepedit.sequences import Sequences
 from stepedit.training import make_method, seed_weights
 
 
@@ -24,6 +25,7 @@ class Edited:
     text: str
     finished: bool
     outcome: Outcome
+    verified: bool | None = None  # what the task's check says of it, if it was asked
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ class Editor:
         if empty:
             raise DataError(f"line {empty[0] + 1}: the text is empty")
         outcomes = predict(self.programmer, self.method, sources, trace, looking=Looking(beam, verify))
+        found = Sequences.from_rows([outcome.tokens for outcome in outcomes])
+        accepted = self.method.task.check(sources, found).tolist() if verify else [None] * len(texts)
         return [
-            Edited(text, words.text(outcome.tokens), outcome.finished, outcome)
-            for text, outcome in zip(texts, outcomes, strict=True)
+            Edited(text, words.text(outcome.tokens), outcome.finished, outcome, right)
+            for text, outcome, right in zip(texts, outcomes, accepted, strict=True)
         ]

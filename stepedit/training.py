@@ -88,7 +88,7 @@ def settled(run: Run, method: Method) -> Run:
 def device(name: str) -> torch.device:
     """The device of that name; UserError if there is none here."""
     try:
-        return torch.zeros(1, device=name).cpu().new_empty(0, device=name).device
+        return torch.zeros(1, device=name).cpu().to(name).device  # there and back: `meta` holds no numbers
     except (RuntimeError, AssertionError, NotImplementedError):
         raise UserError(f"no device {name!r} here; `cpu` is always there") from None
 

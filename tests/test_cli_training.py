@@ -87,6 +87,13 @@ def test_looking_ahead_with_the_check_is_at_least_as_right(run: Path) -> None:
     assert (run / "predictions-test-beam-4-verified.jsonl").exists()
     found = stepedit("edit", run, "3 2 1", "--beam", 4, "--verify", "--trace")
     assert found.stdout.splitlines()[-1] == "1 2 3"
+    assert found.stderr == ""
+    known = json.loads(stepedit("edit", run, "3 2 1", "--beam", 4, "--verify", "--json").stdout)
+    assert known["verified"] is True
+    long = " ".join(str(place % 19) for place in range(60, 0, -1))  # far beyond what it has learned
+    hopeless = stepedit("edit", run, long, "--verify")
+    assert (hopeless.returncode, len(hopeless.stdout.splitlines())) == (0, 1)
+    assert "the check does not accept" in hopeless.stderr
 
 
 def test_what_can_not_be_is_told_in_one_line(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def edit(
             results = editor.edit(batch, trace or as_json, beam, verify)
         for result in results:
             _show(result, editor, trace, as_json)
+            if result.verified is False:
+                typer.echo(f"stepedit: the check does not accept any result found for {result.source!r}", err=True)
         first += len(batch)
 
 
@@ -52,6 +54,7 @@ def _show(result: Edited, editor: Editor, trace: bool, as_json: bool) -> None:
     if as_json:
         steps = [_step(step, editor) for step in result.outcome.trace]
         whole = {"source": result.source, "text": result.text, "finished": result.finished, "steps": steps}
+        whole |= {} if result.verified is None else {"verified": result.verified}
         out.print(Text(json.dumps(whole)))
         return
     if trace:

@@ -19,7 +19,7 @@ def export(
 ) -> None:
     """Copy what editing needs of a run: its best weights, its words, its card. No optimiser, no checkpoint.
 
-    Example: stepedit export runs/aor --out aor && stepedit edit aor "6 10 9 5 3"
+    Example: stepedit export runs/aor --out aor && stepedit edit aor "6 10 9 5 2"
     """
     from stepedit import checkpoints
 
