@@ -32,7 +32,9 @@ class Options(BaseModel):
     value_features: bool = Field(True, description="Integers carry features of their value.")
     batch: int = Field(256, ge=1, description="Pairs in a batch; a last partial batch is dropped.")
     optimiser: Literal["adam", "muon"] = Field("muon", description="What changes the matrices inside the net.")
-    rate: float = Field(3e-3, gt=0, le=1, description="Highest learning rate.")
+    rate: float | None = Field(
+        None, gt=0, le=1, description="Highest; if not said, 0.002 where sources are drawn anew, 0.003 where not."
+    )
     warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
     decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
     weight_decay: float | None = Field(

@@ -23,15 +23,15 @@ OUTSIDE = ("table", "places")  # look-up tables: their rows have nothing to do w
 
 
 def make_optimisers(net: nn.Module, options: Options) -> list[Optimizer]:
-    """All that change a net's weights. Biases and norms do not decay."""
+    """All that change a net's weights, at a rate told before each step. Biases and norms do not decay."""
     decay = options.weight_decay or 0.0
     matrices, tables, vectors = list[Tensor](), list[Tensor](), list[Tensor]()
     for name, parameter in net.named_parameters():
         inside = min(parameter.shape) >= options.hidden and not name.endswith(OUTSIDE) and options.optimiser == "muon"
         (vectors if parameter.ndim < 2 else matrices if inside else tables).append(parameter)
     groups = [{"params": tables, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
-    adam = AdamW([group for group in groups if group["params"]], lr=options.rate, betas=(0.9, 0.98))
-    return [Muon(matrices, options.rate, decay), adam] if matrices else [adam]
+    adam = AdamW([group for group in groups if group["params"]], lr=0.0, betas=(0.9, 0.98))
+    return [Muon(matrices, 0.0, decay), adam] if matrices else [adam]
 
 
 class Muon(Optimizer):

@@ -74,14 +74,15 @@ def seed_weights(run: Run, method: Method) -> Programmer:
 def settled(run: Run, method: Method) -> Run:
     """The run with what was left open settled: the programmer by the method, the rest by the task.
 
-    Where the same sources come again and again, they are soon learned by heart: there, more weight decay helps. Where
-    an edit is right whatever becomes of the others, all of them can be learned from at once.
+    Where the same sources come again and again, they are soon learned by heart: there, a higher rate and more decay
+    help. Where an edit is right whatever becomes of the others, all of them can be learned from at once.
     """
     options, task = run.options, method.task
     name = method.programmer if options.programmer == "auto" else options.programmer
+    rate = options.rate if options.rate is not None else (0.002 if task.redraws else 0.003)
     decay = options.weight_decay if options.weight_decay is not None else (0.3 if task.redraws else 1.0)
     others = options.others if options.others is not None else float(task.independent and name == "pointer")
-    settings = {"programmer": name, "weight_decay": decay, "others": others}
+    settings = {"programmer": name, "rate": rate, "weight_decay": decay, "others": others}
     return run.model_copy(update={"options": options.model_copy(update=settings)})
 
 
@@ -320,6 +321,7 @@ def told_by_first(values: list[float]) -> list[float]:
 def rate_at(step: int, total: int, run: Run) -> float:
     """The learning rate of a step: up in a line, then down along half a cosine."""
     options = run.options
+    assert options.rate is not None  # settled
     warm = min(1.0, (step + 1) / (options.warm_up + 1))
     fall = (1 + cos(pi * min(step / total, 1))) / 2 if options.decay else 1.0
     return options.rate * warm * (LOWEST_RATE + (1 - LOWEST_RATE) * fall)

@@ -184,8 +184,9 @@ def test_a_failed_write_leaves_the_last_good_checkpoint(tmp_path: Path, monkeypa
 
 
 def test_the_rate_rises_then_falls() -> None:
-    run = make_run("aor", "recurrence")
+    run = make_run("aor", "recurrence", rate=0.004)
     rates = [rate_at(step, 100, run) for step in range(100)]
+    assert run.options.rate is not None
     assert max(rates) <= run.options.rate
     assert np.argmax(rates) == run.options.warm_up
     assert rates[-1] < 0.02 * run.options.rate
