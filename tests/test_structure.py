@@ -40,6 +40,7 @@ LAYERS = [
     "selfteaching",
     "training",
     "editor",
+    "results",
     "display",
     "commands",
     "cli",

@@ -6,7 +6,7 @@ import json
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -17,7 +17,6 @@ from stepedit.errors import located
 
 if TYPE_CHECKING:
     from stepedit.editor import Edited, Editor
-    from stepedit.interpreter import Step
 
 BATCH = 1024  # lines read at a time
 
@@ -50,9 +49,11 @@ def edit(
 
 
 def _show(result: Edited, editor: Editor, trace: bool, as_json: bool) -> None:
+    from stepedit.results import step_as_data
+
     out = console()
     if as_json:
-        steps = [_step(step, editor) for step in result.outcome.trace]
+        steps = [step_as_data(step, editor.method.task.vocabulary) for step in result.outcome.trace]
         whole = {"source": result.source, "text": result.text, "finished": result.finished, "steps": steps}
         whole |= {} if result.verified is None else {"verified": result.verified}
         out.print(Text(json.dumps(whole)))
@@ -65,16 +66,3 @@ def _show(result: Edited, editor: Editor, trace: bool, as_json: bool) -> None:
         out.print(aligned(rows))
     note = "" if result.finished else "   (stopped at the limit)"
     out.print(plain(f"{result.text}{note if trace else ''}"))
-
-
-def _step(step: Step, editor: Editor) -> dict[str, Any]:
-    words = editor.method.task.vocabulary
-    return {
-        "operation": step.operation,
-        "position": step.start,
-        "before": words.text(step.before),
-        "after": words.text(step.after),
-        "text": words.text(step.state),
-        "skipped": step.skipped,
-        "confidence": step.confidence,
-    }

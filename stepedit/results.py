@@ -1,0 +1,204 @@
+"""How right a run is on a split: worked out once, kept in the run's folder, read back by reports.
+
+    scores-SPLIT.json        all metrics with intervals, by edits and by length, what it took, a few examples with steps
+    predictions-SPLIT.jsonl  one line for every pair
+
+A beam or the check is said in the name: scores-test-beam-10-verified.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from stepedit import checkpoints
+from stepedit.config import Run, checked
+from stepedit.editor import Editor
+from stepedit.errors import DataError, located
+from stepedit.evaluation import GREEDY, Evaluation, Looking, breakdown, evaluate, interval
+from stepedit.interpreter import Step
+from stepedit.reference import paper
+from stepedit.sequences import Pairs
+from stepedit.training import load_pairs
+from stepedit.vocabulary import Vocabulary
+
+EXAMPLES = 3  # of the right, and of the wrong
+
+
+class Example(BaseModel):
+    """One pair with each step that was taken."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    target: str
+    prediction: str
+    right: bool
+    finished: bool
+    steps: list[dict[str, Any]]
+
+
+class Result(BaseModel):
+    """What came of a run on a split."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    method: str
+    mode: str
+    split: str
+    size: int  # D, of the data it was taught with; 0 where that is not at hand
+    pairs: int
+    beam: int
+    verify: bool
+    headline: str
+    metrics: dict[str, tuple[float, float, float]]  # mean, and its 95 % interval
+    finished: float
+    paper: dict[str, float] | None
+    by_edits: dict[int, tuple[int, float]]
+    by_length: dict[int, tuple[int, float]]
+    parameters: int
+    steps: int  # of the optimiser, and the time they took
+    seconds: float
+    examples: list[Example]
+
+
+def score(
+    folder: Path,
+    split: str = "test",
+    looking: Looking = GREEDY,
+    others: dict[str, Pairs] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Score a run on a split of its own data, or of others, and keep what came of it in its folder."""
+    place = checkpoints.find(folder)
+    editor = Editor.load(place)
+    splits = load_pairs(editor.run) if others is None else others
+    if split not in splits:
+        raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
+    pairs = splits[split]
+    came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
+    name = f"{split}{named(looking)}"
+    _write_predictions(place / f"predictions-{name}.jsonl", editor.method.task.vocabulary, pairs, came)
+    result = _result(editor, _taught_with(editor.run, splits, others is None), pairs, came, split, looking, place)
+    if others is None:
+        checkpoints.write_whole(place / f"scores-{name}.json", result.model_dump_json(indent=1).encode())
+    return result
+
+
+def named(looking: Looking) -> str:
+    """How far ahead was looked, as part of a file's name."""
+    return f"-beam-{looking.beam}" * (looking.beam > 1) + "-verified" * looking.verify
+
+
+def read(folder: Path, split: str = "test", looking: Looking = GREEDY) -> Result | None:
+    """What `score` kept; None if nothing yet; DataError if it is damaged or of another version."""
+    path = folder / f"scores-{split}{named(looking)}.json"
+    if not path.exists():
+        return None
+    value = checkpoints.read_json(path)
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: damaged")
+    with located(str(path)):
+        return checked(Result, value)
+
+
+def _result(
+    editor: Editor, size: int, pairs: Pairs, came: Evaluation, split: str, looking: Looking, place: Path
+) -> Result:
+    task, run, rng = editor.method.task, editor.run, np.random.default_rng(0)
+    theirs = paper(run.task, run.method, run.mode, run.task_options, size)
+    headline = came.scores[task.metrics[0]]
+    steps, seconds = _effort(place)
+    return Result(
+        task=task.name,
+        method=run.method,
+        mode=run.mode,
+        split=split,
+        size=size,
+        pairs=len(pairs),
+        beam=looking.beam,
+        verify=looking.verify,
+        headline=task.metrics[0],
+        metrics={name: (float(each.mean()), *interval(each, rng)) for name, each in came.scores.items()},
+        finished=sum(outcome.finished for outcome in came.outcomes) / len(pairs),
+        paper=theirs.metrics if theirs else None,
+        by_edits=breakdown(headline, task.edits(pairs.sources, pairs.targets).counts),
+        by_length=breakdown(headline, pairs.sources.lengths),
+        parameters=sum(parameter.numel() for parameter in editor.programmer.parameters()),
+        steps=steps,
+        seconds=seconds,
+        examples=_examples(editor, pairs, headline >= 1, looking),
+    )
+
+
+def _taught_with(run: Run, splits: dict[str, Pairs], own: bool) -> int:
+    """The size D of the data a run was taught with."""
+    if run.data is None:
+        return run.size
+    return sum(map(len, splits.values())) if own else 0
+
+
+def _effort(place: Path) -> tuple[int, float]:
+    """Steps and seconds of training so far."""
+    path = place / checkpoints.METRICS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    last = json.loads(lines[-1]) if lines else {"step": 0, "seconds": 0.0}
+    return int(last["step"]), float(last["seconds"])
+
+
+def _examples(
+    editor: Editor, pairs: Pairs, right: np.ndarray[Any, np.dtype[np.bool_]], looking: Looking
+) -> list[Example]:
+    """The first few right ones and the first few wrong ones, with their steps."""
+    rows = np.concatenate([np.flatnonzero(right)[:EXAMPLES], np.flatnonzero(~right)[:EXAMPLES]])
+    words = editor.method.task.vocabulary
+    chosen = pairs.take(rows)
+    edited = editor.edit(words.decode(chosen.sources), True, looking.beam, looking.verify)
+    return [
+        Example(
+            source=one.source,
+            target=target,
+            prediction=one.text,
+            right=bool(right[row]),
+            finished=one.finished,
+            steps=[step_as_data(step, words) for step in one.outcome.trace],
+        )
+        for row, one, target in zip(rows, edited, words.decode(chosen.targets), strict=True)
+    ]
+
+
+def step_as_data(step: Step, words: Vocabulary) -> dict[str, Any]:
+    """A step for machines."""
+    return {
+        "operation": step.operation,
+        "position": step.start,
+        "before": words.text(step.before),
+        "after": words.text(step.after),
+        "text": words.text(step.state),
+        "skipped": step.skipped,
+        "confidence": step.confidence,
+    }
+
+
+def _write_predictions(path: Path, words: Vocabulary, pairs: Pairs, came: Evaluation) -> None:
+    rows = zip(words.decode(pairs.sources), words.decode(pairs.targets), words.decode(came.predictions), strict=True)
+    lines = [
+        json.dumps(
+            {
+                "source": source,
+                "target": target,
+                "prediction": prediction,
+                "finished": outcome.finished,
+                "steps": outcome.steps,
+                **{name: float(scores[index]) for name, scores in came.scores.items()},
+            }
+        )
+        for index, ((source, target, prediction), outcome) in enumerate(zip(rows, came.outcomes, strict=True))
+    ]
+    checkpoints.write_whole(path, "".join(f"{line}\n" for line in lines).encode())
