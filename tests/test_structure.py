@@ -39,6 +39,7 @@ LAYERS = [
     "evaluation",
     "selfteaching",
     "training",
+    "runs",
     "editor",
     "results",
     "display",

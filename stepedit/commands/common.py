@@ -40,15 +40,19 @@ def console() -> Console:
 
 def make_task(name: str, numbers: int | None, length: int | None, options: Sequence[str] | None) -> Task:
     """The task that the command line describes."""
-    kind = TASKS[name]
+    said = (("numbers", numbers), ("length", length))
+    return TASKS[name].from_options(parsed(options) | {key: value for key, value in said if value is not None})
+
+
+def parsed(options: Sequence[str] | None) -> dict[str, Any]:
+    """`NAME=VALUE` as names and values."""
     chosen: dict[str, Any] = {}
     for option in options or []:
         key, equals, value = option.partition("=")
         if not equals:
             raise UserError(f"--option takes NAME=VALUE, not {option!r}")
         chosen[key] = value
-    chosen |= {key: value for key, value in (("numbers", numbers), ("length", length)) if value is not None}
-    return kind.from_options(chosen)
+    return chosen
 
 
 @contextmanager

@@ -6,18 +6,16 @@ import inspect as signatures
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from stepedit.commands.common import Length, Numbers, Options, Seed, make_task, progress_bar
+from stepedit.commands.common import Length, Numbers, Options, parsed, progress_bar
 from stepedit.commands.watch import make_board, need_tensorboard, watched
-from stepedit.config import PRESETS, Run, checked
+from stepedit.config import PRESETS
 from stepedit.config import Options as Teaching
-from stepedit.errors import DataError, UserError, located
+from stepedit.errors import DataError
 from stepedit.registry import METHODS, TASKS
-
-UNLIMITED = 100_000  # epochs
 
 
 def with_teaching(command: Callable[..., None]) -> Callable[..., None]:
@@ -42,21 +40,27 @@ def train(
     task: Annotated[str | None, typer.Argument(help=f"The task: {', '.join(TASKS)}.", show_default=False)] = None,
     *,
     out: Annotated[Path, typer.Option(help="The run's folder, to be made.", show_default=False)],
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "recurrence",
+    method: Annotated[str | None, typer.Option(help=f"One of {', '.join(METHODS)}.", show_default="recurrence")] = None,
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(
+            show_default="online",
             help="offline: sources; online: any state on the way; augmented: any edits made already; "
-            "self-taught: so, and own answers to fresh sources that the task's check accepts."
+            "self-taught: so, and own answers to fresh sources that the task's check accepts.",
         ),
-    ] = "online",
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Splits that exist already.", show_default="made anew")] = None,
     numbers: Numbers = None,
     length: Length = None,
-    size: Annotated[int, typer.Option(help="D, how many distinct targets, over all splits.")] = 10_000,
-    seed: Seed = 0,
+    size: Annotated[
+        int | None, typer.Option(help="D, how many distinct targets, over all splits.", show_default="10000")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same run.", show_default="0")] = None,
     option: Options = None,
-    preset: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}: defaults of the options below.")] = "fast",
+    preset: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(PRESETS)}: defaults of the options below.", show_default="fast"),
+    ] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, help="Stop then.", show_default="no limit")] = None,
     max_minutes: Annotated[
         float | None,
@@ -70,12 +74,15 @@ def train(
         int | None, typer.Option(min=1, help="Epochs between validations.", show_default="a tenth of the time")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
-    device: Annotated[str, typer.Option(help="Where the net lives: cpu, cuda, cuda:1, mps.")] = "cpu",
+    device: Annotated[
+        str | None, typer.Option(help="Where the net lives: cpu, cuda, cuda:1, mps.", show_default="cpu")
+    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write to OUT/tensorboard, too; needs the extra [track].")
     ] = False,
     config: Annotated[
-        Path | None, typer.Option(help="YAML or JSON file with options of teaching.", show_default=False)
+        Path | None,
+        typer.Option(help="YAML or JSON file with any of these options; those said here win.", show_default=False),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     **teaching: str | None,
@@ -89,6 +96,7 @@ def train(
     import torch
 
     from stepedit import checkpoints
+    from stepedit.runs import read_values, wanted
     from stepedit.training import Trainer, load_pairs, plan
 
     if tensorboard:
@@ -99,20 +107,21 @@ def train(
     if resume:
         run = checkpoints.read_run(out)
     else:
-        chosen = _from_file(config) | {name: value for name, value in teaching.items() if value is not None}
-        name = _new(task, out)
-        options = _task_options(name, data, numbers, length, option)
-        what = {"task": name, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
-        how = {"options": Teaching.preset(preset, **chosen).model_dump(), "threads": threads, "device": device}
-        where = {"data": str(data) if data else None, "task_options": options, "epochs": max_epochs or UNLIMITED}
-        run = checked(Run, what | how | where)
+        _must_be_new(out)
+        what = {"task": task, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
+        what |= {"numbers": numbers, "length": length, "data": str(data) if data else None}
+        limits = {"max_epochs": max_epochs, "max_minutes": max_minutes, "validate_every": validate_every}
+        said = what | limits | parsed(option) | teaching | {"threads": threads, "device": device}
+        known = read_values(config) if config else {}
+        asked = wanted(known | {name: value for name, value in said.items() if value is not None})
+        run = asked.run
     torch.set_num_threads(run.threads or torch.get_num_threads())
     with progress_bar(f"{run.task}: drawing targets") as progress:
         pairs = load_pairs(run, progress)
     if not {"train", "val"} <= set(pairs):
-        raise DataError(f"{data}: training needs splits called train and val, here are: {', '.join(pairs)}")
+        raise DataError(f"{run.data}: training needs splits called train and val, here are: {', '.join(pairs)}")
     if not resume:
-        run = plan(run, out, pairs, max_minutes or (None if max_epochs else 30.0), validate_every)
+        run = plan(run, out, pairs, asked.minutes, asked.every)
     trainer = Trainer(run, out, pairs)
     if resume:
         trainer.resume()
@@ -121,42 +130,6 @@ def train(
     watched(trainer, out, make_board(out, trainer.standing.step) if tensorboard and trainer.rank == 0 else None)
 
 
-def _new(task: str | None, out: Path) -> str:
-    """The task of a new run, whose folder must not be there yet."""
-    if task is None:
-        raise UserError(f"which task? one of {', '.join(TASKS)}")
+def _must_be_new(out: Path) -> None:
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out} exists already; choose another folder, or --resume to go on with the run in it")
-    return task
-
-
-def _from_file(path: Path | None) -> dict[str, Any]:
-    """Options of teaching from a YAML or JSON file (JSON is YAML, too)."""
-    import yaml
-
-    if path is None:
-        return {}
-    try:
-        values = yaml.safe_load(path.read_bytes())
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise DataError(f"{path}{f':{mark.line + 1}' if mark else ''}: neither valid YAML nor JSON") from None
-    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
-        raise DataError(f"{path}: names and values of options were expected")
-    return {name.replace("-", "_"): value for name, value in values.items()}
-
-
-def _task_options(
-    task: str, data: Path | None, numbers: int | None, length: int | None, option: list[str] | None
-) -> dict[str, Any]:
-    """The task's options: those said, or those that existing data need."""
-    from dataclasses import asdict
-
-    from stepedit import datasets
-
-    if data is not None and not (numbers or length or option):
-        with located(str(data)):
-            setting = datasets.task_of(datasets.read(data), task)
-            assert setting is not None
-            return asdict(setting)  # type: ignore[call-overload]
-    return asdict(make_task(task, numbers, length, option))  # type: ignore[call-overload]

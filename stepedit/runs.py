@@ -1,0 +1,91 @@
+"""What people say about a run, in one flat list of names and values, made into a run.
+
+The command line, a configuration file and a grid of runs all speak in these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stepedit import datasets
+from stepedit.config import Options, Run, checked
+from stepedit.errors import DataError, UserError, located
+from stepedit.registry import TASKS, did_you_mean
+
+UNLIMITED = 100_000  # epochs
+MINUTES = 30.0  # unless something else is said
+RUN = ("task", "method", "mode", "preset", "data", "size", "seed", "threads", "device")
+LIMITS = ("max_epochs", "max_minutes", "validate_every")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run, and how long it may take: its epochs are known only once a step has been timed."""
+
+    run: Run
+    minutes: float | None = None
+    every: int | None = None
+
+
+def wanted(values: Mapping[str, Any]) -> Wanted:
+    """The run that these values describe; UserError names the first that is unknown or out of range."""
+    if values.get("task") is None:
+        raise UserError(f"which task? one of {', '.join(TASKS)}")
+    known = task_options(values["task"])
+    for name in values:
+        if name not in (*RUN, *LIMITS, *Options.model_fields, *known):
+            raise UserError(did_you_mean("option", name, [*RUN, *LIMITS, *Options.model_fields, *known]))
+    said = {name: value for name, value in values.items() if value is not None}
+    teaching = {name: value for name, value in said.items() if name in Options.model_fields}
+    setting = _setting(said["task"], said.get("data"), {name: said[name] for name in known if name in said})
+    options = Options.preset(said.get("preset", "fast"), **teaching)
+    epochs = _number(said, "max_epochs", int, 1)
+    minutes = _number(said, "max_minutes", float, 0.01)
+    run = {name: said[name] for name in RUN if name in said}
+    run |= {"options": options.model_dump(), "task_options": setting, "epochs": epochs or UNLIMITED}
+    if minutes is None and epochs is None:
+        minutes = MINUTES
+    return Wanted(checked(Run, run), minutes, _number(said, "validate_every", int, 1))
+
+
+def task_options(task: str) -> list[str]:
+    """The names of a task's own options."""
+    return [field.name for field in fields(TASKS[task])]  # type: ignore[arg-type]
+
+
+def _number(values: Mapping[str, Any], name: str, kind: type, least: float) -> Any:
+    """A limit, if it is given."""
+    try:
+        number = None if name not in values else kind(values[name])
+    except (TypeError, ValueError):
+        number = least - 1
+    if number is not None and not number >= least:
+        raise UserError(f"{name}: a number of at least {least} was expected, not {values[name]!r}")
+    return number
+
+
+def _setting(task: str, data: str | None, said: dict[str, Any]) -> dict[str, Any]:
+    """The task's options: those said, or those that existing data need."""
+    if data is not None and not said:
+        with located(str(data)):
+            fitted = datasets.task_of(datasets.read(Path(data)), task)
+            assert fitted is not None
+            return asdict(fitted)  # type: ignore[call-overload]
+    return asdict(TASKS[task].from_options(said))  # type: ignore[call-overload]
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Names and values from a YAML or JSON file (JSON is YAML, too); DataError if it holds anything else."""
+    try:
+        values = yaml.safe_load(path.read_bytes())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise DataError(f"{path}{f':{mark.line + 1}' if mark else ''}: neither valid YAML nor JSON") from None
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise DataError(f"{path}: names and values of options were expected")
+    return {name.replace("-", "_"): value for name, value in values.items()}
