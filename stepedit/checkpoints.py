@@ -6,6 +6,7 @@
     checkpoint.safetensors  the latest weights, the optimiser, and where the run stands
     metrics.jsonl           one line per validation
     README.md               a card for people
+    scores-SPLIT.json       how right it is (results.py)
 
 Every file is written beside its place and moved there in one step. Nothing is ever unpickled.
 """
@@ -15,13 +16,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
@@ -33,7 +36,21 @@ from stepedit.sequences import PAD, Pairs, Sequences
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 BEST, LATEST, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
+LOCK = ".lock"
 FORMAT = 2
+PATIENCE = 5.0  # seconds that a process has for letting go of a folder
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make the folder, and keep other processes out of it; DataError if one is at work there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK, timeout=PATIENCE)
+    try:
+        with lock:
+            yield
+    except Timeout:
+        raise DataError(f"{folder}: another process is at work on this run") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

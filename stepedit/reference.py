@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+AXES = {"numbers": "N", "length": "L", "size": "D"}
 COLUMNS = {"token": "token_acc", "sequence": "seq_acc", "equation": "equation_acc"}
 
 
@@ -52,3 +53,12 @@ def paper(task: str, method: str, mode: str, setting: Mapping[str, Any], size: i
     trained = "offline" if mode == "offline" else "online"
     where = setting.get("numbers"), setting.get("length"), size
     return _runs().get((task, method, trained, *map(str, where)))
+
+
+def line(task: str, axis: str) -> list[dict[str, int]]:
+    """The settings along which the authors varied one of N, L and D, the two others held."""
+    found = sorted(tuple(map(int, key[3:])) for key in _runs() if key[0] == task)
+    lines: dict[tuple[int, ...], list[dict[str, int]]] = {}
+    for setting in (dict(zip(AXES, values, strict=True)) for values in dict.fromkeys(found)):
+        lines.setdefault(tuple(setting[name] for name in AXES if name != axis), []).append(setting)
+    return max(lines.values(), key=len)

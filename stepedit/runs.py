@@ -5,17 +5,19 @@ The command line, a configuration file and a grid of runs all speak in these nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from stepedit import datasets
 from stepedit.config import Options, Run, checked
 from stepedit.errors import DataError, UserError, located
-from stepedit.registry import TASKS, did_you_mean
+from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
+from stepedit.training import Trainer, load_pairs, plan
 
 UNLIMITED = 100_000  # epochs
 MINUTES = 30.0  # unless something else is said
@@ -41,6 +43,9 @@ def wanted(values: Mapping[str, Any]) -> Wanted:
         if name not in (*RUN, *LIMITS, *Options.model_fields, *known):
             raise UserError(did_you_mean("option", name, [*RUN, *LIMITS, *Options.model_fields, *known]))
     said = {name: value for name, value in values.items() if value is not None}
+    METHODS[said.get("method", "recurrence")]
+    if said.get("programmer", "auto") != "auto":
+        PROGRAMMERS[said["programmer"]]
     teaching = {name: value for name, value in said.items() if name in Options.model_fields}
     setting = _setting(said["task"], said.get("data"), {name: said[name] for name in known if name in said})
     options = Options.preset(said.get("preset", "fast"), **teaching)
@@ -77,6 +82,19 @@ def _setting(task: str, data: str | None, said: dict[str, Any]) -> dict[str, Any
             assert fitted is not None
             return asdict(fitted)  # type: ignore[call-overload]
     return asdict(TASKS[task].from_options(said))  # type: ignore[call-overload]
+
+
+def make_trainer(
+    asked: Wanted, folder: Path, progress: Callable[[int, int], None] | None = None, begun: bool = False
+) -> Trainer:
+    """What trains a run; nothing is written yet. The length of one that is not begun is fitted to its minutes."""
+    run = asked.run
+    torch.set_flush_denormal(True)  # tiny numbers would make a step three times as slow
+    torch.set_num_threads(run.threads or torch.get_num_threads())
+    pairs = load_pairs(run, progress)
+    if not {"train", "val"} <= set(pairs):
+        raise DataError(f"{run.data}: training needs splits called train and val, here are: {', '.join(pairs)}")
+    return Trainer(run if begun else plan(run, folder, pairs, asked.minutes, asked.every), folder, pairs)
 
 
 def read_values(path: Path) -> dict[str, Any]:

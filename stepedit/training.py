@@ -36,6 +36,7 @@ from stepedit.sequences import Pairs
 
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
+LEFT_FOR_STEPS = 0.85  # of a budget; the rest goes into validations and noise
 LOWEST_RATE = 0.01  # of the highest, at the end
 
 
@@ -304,7 +305,7 @@ def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None,
     validation, epoch = time.perf_counter() - began, step * trial.batches
     epochs = run.epochs
     if minutes is not None:
-        epochs = max(1, min(epochs, int(minutes * 60 * 0.85 / epoch)))
+        epochs = max(1, min(epochs, int(minutes * 60 * LEFT_FOR_STEPS / epoch)))
     every = every or max(ceil(validation / (0.1 * epoch)), epochs // VALIDATIONS, 1)
     epochs, every = map(int, told_by_first([epochs, min(every, epochs)]))
     return run.model_copy(update={"epochs": epochs, "validate_every": every})

@@ -42,6 +42,7 @@ LAYERS = [
     "runs",
     "editor",
     "results",
+    "experiments",
     "display",
     "commands",
     "cli",
@@ -50,6 +51,7 @@ SHARED = {
     "tasks": {"task", "arithmetic"},
     "methods": {"method"},
     "programmers": {"programmer", "layers"},
+    "experiments": {"grid", "worker", "places", "costs", "collection", "figures"},
     "commands": {"common", "watch"},
 }  # what files of one folder may share
 

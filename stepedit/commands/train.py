@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect as signatures
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -96,16 +97,14 @@ def train(
     import torch
 
     from stepedit import checkpoints
-    from stepedit.runs import read_values, wanted
-    from stepedit.training import Trainer, load_pairs, plan
+    from stepedit.runs import Wanted, make_trainer, read_values, wanted
 
     if tensorboard:
         need_tensorboard()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # started by torchrun
         torch.distributed.init_process_group("gloo")
-    torch.set_flush_denormal(True)  # tiny numbers would make a step three times as slow
     if resume:
-        run = checkpoints.read_run(out)
+        asked = Wanted(checkpoints.read_run(out))
     else:
         _must_be_new(out)
         what = {"task": task, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
@@ -114,22 +113,18 @@ def train(
         said = what | limits | parsed(option) | teaching | {"threads": threads, "device": device}
         known = read_values(config) if config else {}
         asked = wanted(known | {name: value for name, value in said.items() if value is not None})
-        run = asked.run
-    torch.set_num_threads(run.threads or torch.get_num_threads())
-    with progress_bar(f"{run.task}: drawing targets") as progress:
-        pairs = load_pairs(run, progress)
-    if not {"train", "val"} <= set(pairs):
-        raise DataError(f"{run.data}: training needs splits called train and val, here are: {', '.join(pairs)}")
-    if not resume:
-        run = plan(run, out, pairs, asked.minutes, asked.every)
-    trainer = Trainer(run, out, pairs)
-    if resume:
-        trainer.resume()
-    else:
-        trainer.begin()
-    watched(trainer, out, make_board(out, trainer.standing.step) if tensorboard and trainer.rank == 0 else None)
+    with progress_bar(f"{asked.run.task}: drawing targets") as progress:
+        trainer = make_trainer(asked, out, progress, begun=resume)
+    with checkpoints.locked(out) if trainer.rank == 0 else nullcontext():
+        if resume:
+            trainer.resume()
+        else:
+            trainer.begin()
+        watched(trainer, out, make_board(out, trainer.standing.step) if tensorboard and trainer.rank == 0 else None)
 
 
 def _must_be_new(out: Path) -> None:
-    if out.exists() and any(out.iterdir()):
+    from stepedit.checkpoints import LOCK
+
+    if out.exists() and any(path.name != LOCK for path in out.iterdir()):
         raise DataError(f"{out} exists already; choose another folder, or --resume to go on with the run in it")

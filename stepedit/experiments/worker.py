@@ -1,0 +1,99 @@
+"""One run of a sweep, from wherever it stands to its scores on test.
+
+`python -m stepedit.experiments.worker FOLDER` reads the run's values (JSON) from standard input. It stops, saved, when
+it is told to, and when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stepedit import checkpoints, results
+from stepedit.config import Run
+from stepedit.errors import DataError, UserError
+from stepedit.results import Result
+from stepedit.runs import Wanted, make_trainer, wanted
+from stepedit.training import Trainer, make_method, settled
+
+STOPPED = 130  # exit code
+
+
+class StoppedError(UserError):
+    """The run was asked to stop, and is saved."""
+
+
+def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | None = None) -> Result:
+    """Train a run to its end, or go on with it, and score it on test; what is finished is left alone."""
+    with checkpoints.locked(folder):
+        done = results.read(folder)
+        if done:
+            return done
+        trainer = _begun(wanted(values), folder)
+
+        def look(step: int, loss: float) -> None:
+            trainer.stopping = stop is not None and stop.is_set()
+
+        for report in trainer.fit(look):
+            print(f"epoch {report.epoch} loss {report.loss:.4f} {report.metrics} {report.seconds:.0f} s", flush=True)
+        if trainer.stopping:
+            raise StoppedError(f"stopped at step {trainer.standing.step:,}")
+        return results.score(folder)
+
+
+def _begun(asked: Wanted, folder: Path) -> Trainer:
+    """The run's trainer, where it left off if it was begun."""
+    if (folder / checkpoints.CONFIG).exists():
+        run = checkpoints.read_run(folder)
+        if differs(run, asked.run):
+            raise DataError(f"{folder}: another run is here, with other options ({differs(run, asked.run)})")
+        trainer = make_trainer(Wanted(run), folder, begun=True)
+        trainer.resume()
+    else:
+        trainer = make_trainer(asked, folder)
+        trainer.begin()
+    return trainer
+
+
+def differs(one: Run, other: Run) -> str:
+    """The first option in which two runs differ, their length and where they run apart."""
+    free = {"epochs", "validate_every", "threads", "device"}
+    old, new = (settled(run, make_method(run)).model_dump(exclude=free) for run in (one, other))
+    old, new = ({**each, **each.pop("options")} for each in (old, new))
+    return next((f"{name}: {old[name]}, not {new[name]}" for name in old if old[name] != new[name]), "")
+
+
+def main() -> None:
+    """Complete one run, as a process of its own."""
+    stop, parent = threading.Event(), os.getppid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        stop.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    kept = [int(core) for core in os.environ.get("STEPEDIT_CORES", "").split(",") if core]
+    if kept and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, kept)
+    try:
+        complete(json.load(sys.stdin), Path(sys.argv[1]), stop)
+    except StoppedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(STOPPED)
+    except (UserError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
