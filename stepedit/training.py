@@ -297,16 +297,20 @@ def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
 
 
 def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None, every: int | None) -> Run:
-    """The run with its length fixed: epochs that fit the minutes; validations as said, or for a tenth of the time."""
-    trial = Trainer(run, folder, pairs)
-    step = seconds_per_step(trial)
-    began = time.perf_counter()
-    evaluate(trial.net, trial.method, pairs["val"])
-    validation, epoch = time.perf_counter() - began, step * trial.batches
-    epochs = run.epochs
+    """The run with its length and its validations fixed.
+
+    Minutes are turned into epochs by timing a few steps, validations then get a tenth of the time. Without minutes
+    nothing depends on how fast the machine is.
+    """
+    epochs, least = run.epochs, 1
     if minutes is not None:
+        trial = Trainer(run, folder, pairs)
+        epoch = seconds_per_step(trial) * trial.batches
+        began = time.perf_counter()
+        evaluate(trial.net, trial.method, pairs["val"])
+        least = ceil((time.perf_counter() - began) / (0.1 * epoch))
         epochs = max(1, min(epochs, int(minutes * 60 * LEFT_FOR_STEPS / epoch)))
-    every = every or max(ceil(validation / (0.1 * epoch)), epochs // VALIDATIONS, 1)
+    every = every or max(least, ceil(epochs / VALIDATIONS))
     epochs, every = map(int, told_by_first([epochs, min(every, epochs)]))
     return run.model_copy(update={"epochs": epochs, "validate_every": every})
 

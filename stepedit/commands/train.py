@@ -72,7 +72,10 @@ def train(
         ),
     ] = None,
     validate_every: Annotated[
-        int | None, typer.Option(min=1, help="Epochs between validations.", show_default="a tenth of the time")
+        int | None,
+        typer.Option(
+            min=1, help="Epochs between validations.", show_default="40 in a run, fewer where minutes are short"
+        ),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
     device: Annotated[
