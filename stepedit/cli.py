@@ -17,6 +17,7 @@ from stepedit.commands.edit import edit
 from stepedit.commands.evaluate import evaluate
 from stepedit.commands.export import export
 from stepedit.commands.inspect import inspect
+from stepedit.commands.report import report
 from stepedit.commands.sweep import sweep
 from stepedit.commands.tasks import tasks
 from stepedit.commands.train import train
@@ -53,7 +54,7 @@ def _fail(message: str, code: int) -> None:
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
-for command in (tasks, walk, data, inspect, train, evaluate, edit, export, sweep):
+for command in (tasks, walk, data, inspect, train, evaluate, edit, export, sweep, report):
     app.command()(answering(command))
 
 

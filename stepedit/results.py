@@ -155,8 +155,9 @@ def _effort(place: Path) -> tuple[int, float]:
 def _examples(
     editor: Editor, pairs: Pairs, right: np.ndarray[Any, np.dtype[np.bool_]], looking: Looking
 ) -> list[Example]:
-    """The first few right ones and the first few wrong ones, with their steps."""
-    rows = np.concatenate([np.flatnonzero(right)[:EXAMPLES], np.flatnonzero(~right)[:EXAMPLES]])
+    """The first few right ones that needed an edit, and the first few wrong ones, with their steps."""
+    needed = editor.method.task.edits(pairs.sources, pairs.targets).counts > 0
+    rows = np.concatenate([np.flatnonzero(right & needed)[:EXAMPLES], np.flatnonzero(~right)[:EXAMPLES]])
     words = editor.method.task.vocabulary
     chosen = pairs.take(rows)
     edited = editor.edit(words.decode(chosen.sources), True, looking.beam, looking.verify)

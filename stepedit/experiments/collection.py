@@ -1,0 +1,183 @@
+"""What runs came to: folders read back, runs that differ only in their seed put together, the paper's beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+from stepedit import checkpoints, results
+from stepedit.config import Options, Run
+from stepedit.errors import DataError
+from stepedit.experiments.grid import PAPER
+from stepedit.reference import Figures, paper
+from stepedit.registry import METHODS, TASKS
+from stepedit.results import Result
+from stepedit.training import make_method, settled
+
+
+class Setting(NamedTuple):
+    """What runs have in common that are one row of a table."""
+
+    task: str
+    method: str
+    mode: str
+    numbers: int
+    length: int
+    size: int
+    variant: str = ""  # options other than the preset's
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A finished run."""
+
+    folder: Path
+    run: Run
+    result: Result
+    curve: list[dict[str, Any]]  # its validations
+
+
+@dataclass(frozen=True)
+class Row:
+    """All runs of a setting, one for each seed; none where they are missing."""
+
+    setting: Setting
+    runs: tuple[Kept, ...]
+
+    @property
+    def theirs(self) -> Figures | None:
+        """The authors' run."""
+        at = self.setting
+        return paper(at.task, at.method, at.mode, {"numbers": at.numbers, "length": at.length}, at.size)
+
+    @property
+    def headline(self) -> str:
+        """The task's main figure."""
+        return TASKS[self.setting.task].metrics[0]
+
+    def ours(self, metric: str) -> float | None:
+        """The mean over the runs."""
+        return mean(kept.result.metrics[metric][0] for kept in self.runs) if self.runs else None
+
+    def interval(self, metric: str) -> tuple[float, float] | None:
+        """The mean of the runs' 95 % intervals."""
+        if not self.runs:
+            return None
+        low, high = (mean(kept.result.metrics[metric][side] for kept in self.runs) for side in (1, 2))
+        return low, high
+
+    def spread(self, metric: str) -> float | None:
+        """The standard deviation over seeds."""
+        values = [kept.result.metrics[metric][0] for kept in self.runs]
+        return stdev(values) if len(values) > 1 else None
+
+    @property
+    def minutes(self) -> float | None:
+        """Time of training."""
+        return mean(kept.result.seconds for kept in self.runs) / 60 if self.runs else None
+
+    @property
+    def steps(self) -> float | None:
+        """Steps of the optimiser."""
+        return mean(kept.result.steps for kept in self.runs) if self.runs else None
+
+
+@dataclass(frozen=True)
+class Collection:
+    """All runs under a folder, and one line for each that could not be used."""
+
+    rows: dict[Setting, Row]
+    problems: list[str]
+
+    def row(self, setting: Setting) -> Row:
+        """The runs of a setting, or a row without any."""
+        return self.rows.get(setting, Row(setting, ()))
+
+    def table(self) -> list[Row]:
+        """The paper's main table."""
+        return [self.row(setting) for setting in main_settings()]
+
+    def others(self) -> list[Row]:
+        """What the main table does not hold."""
+        main = set(main_settings())
+        return [row for setting, row in sorted(self.rows.items()) if setting not in main]
+
+
+def main_settings() -> list[Setting]:
+    """The 18 cells of the paper's main table."""
+    return [
+        Setting(task, method, mode, *_main(task))
+        for task in PAPER
+        for mode in ("offline", "online")
+        for method in ("end2end", "tagging", "recurrence")
+        if method in METHODS
+    ]
+
+
+def _main(task: str) -> tuple[int, int, int]:
+    standard: Any = TASKS[task].from_options({})
+    return standard.numbers, standard.length, Run.model_fields["size"].default
+
+
+def collect(root: Path) -> Collection:
+    """Every run under a folder; DataError if there is none at all."""
+    rows: dict[Setting, list[Kept]] = {}
+    problems = list[str]()
+    places = sorted(path.parent for path in root.rglob(checkpoints.CONFIG)) if root.is_dir() else []
+    for folder in places:
+        try:
+            kept = _read(folder)
+        except DataError as error:
+            problems.append(str(error))
+            continue
+        rows.setdefault(setting_of(kept), []).append(kept)
+    if not places:
+        raise DataError(f"{root}: no runs here")
+    return Collection({setting: Row(setting, tuple(runs)) for setting, runs in rows.items()}, problems)
+
+
+def _read(folder: Path) -> Kept:
+    run, result = checkpoints.read_run(folder), results.read(folder)
+    if result is None:
+        raise DataError(f"{folder}: not scored on test yet; `stepedit evaluate {folder}` does that")
+    path = folder / checkpoints.METRICS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    try:
+        return Kept(folder, run, result, [json.loads(line) for line in lines])
+    except json.JSONDecodeError:
+        raise DataError(f"{path}: damaged") from None
+
+
+def setting_of(kept: Kept) -> Setting:
+    """The row that a run belongs to."""
+    run = kept.run
+    numbers, length = (int(run.task_options.get(name, 0)) for name in ("numbers", "length"))
+    return Setting(run.task, run.method, run.mode, numbers, length, kept.result.size, _variant(run))
+
+
+def _variant(run: Run) -> str:
+    """The options in which a run differs from the default preset."""
+    usual = settled(run.model_copy(update={"options": Options.preset("fast")}), make_method(run)).options.model_dump()
+    if run.preset != "fast":
+        usual |= Options.preset(run.preset).model_dump(exclude_none=True, exclude={"programmer"})
+    said = [f"preset={run.preset}"] * (run.preset != "fast")
+    said += [f"{name}={value}" for name, value in run.options.model_dump().items() if usual[name] != value]
+    standard: Any = TASKS[run.task].from_options({})
+    return ", ".join(
+        said
+        + [
+            f"{name}={value}"
+            for name, value in run.task_options.items()
+            if name not in ("numbers", "length") and getattr(standard, name) != value
+        ]
+    )
+
+
+def shown_metrics(row: Row) -> Sequence[str]:
+    """The figures that the paper reports of a task: the headline, and equation accuracy where it is another."""
+    reported = row.theirs.metrics if row.theirs else {}
+    return [row.headline, *(name for name in ("equation",) if name != row.headline and name in reported)]
