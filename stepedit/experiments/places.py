@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -121,13 +122,21 @@ def on_ray(cells: Sequence[Cell], out: Path, address: str, threads: int) -> Gene
     import ray
 
     try:
+        _reach(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
     try:
         yield from _on_cluster(ray, cells, out.resolve(), threads)
     finally:
         ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """OSError if nobody answers at host:port; Ray itself would go on trying for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _on_cluster(ray: Any, cells: Sequence[Cell], out: Path, threads: int) -> Generator[Event]:
