@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -132,15 +133,22 @@ def workers(out: Path | str) -> list[int]:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
     """A Ray cluster of two nodes with one core each, on this machine."""
-    ray = [str(Path(sys.executable).with_name("ray"))]
-    quiet = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    address = "127.0.0.1:6397"
-    store = ["--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats"]
-    for where in (["--head", "--port=6397", "--include-dashboard=false"], [f"--address={address}"]):
-        made = subprocess.run([*ray, "start", *where, *store], env=quiet, capture_output=True, text=True, check=False)
-        assert made.returncode == 0, made.stderr + made.stdout
+    ray = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus=1", "--disable-usage-stats"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    nodes = []
+    for where in (["--head", f"--port={port}", "--include-dashboard=false"], [f"--address={address}"]):
+        path = tmp_path / f"{len(nodes)}.log"
+        with path.open("w") as log:
+            command = [*ray, "--object-store-memory=80000000", *where]
+            nodes.append(subprocess.Popen(command, stdout=log, stderr=log))
+        wait_for(lambda path=path: "Ray runtime started" in path.read_text())
     yield address
-    subprocess.run([*ray, "stop", "--force"], env=quiet, capture_output=True, check=False)
+    for node in reversed(nodes):
+        node.terminate()
+    for node in nodes:
+        node.wait(timeout=60)
 
 
 def test_a_cluster_gives_the_same_figures_although_a_worker_is_lost(place: Path, cluster: str) -> None:
