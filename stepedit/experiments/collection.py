@@ -160,21 +160,16 @@ def setting_of(kept: Kept) -> Setting:
 
 
 def _variant(run: Run) -> str:
-    """The options in which a run differs from the default preset."""
-    usual = settled(run.model_copy(update={"options": Options.preset("fast")}), make_method(run)).options.model_dump()
-    if run.preset != "fast":
-        usual |= Options.preset(run.preset).model_dump(exclude_none=True, exclude={"programmer"})
-    said = [f"preset={run.preset}"] * (run.preset != "fast")
-    said += [f"{name}={value}" for name, value in run.options.model_dump().items() if usual[name] != value]
+    """The options in which a run differs from its preset, and its preset if it is not the default one."""
+    method = make_method(run)
+    mine = settled(run, method).options.model_dump()
+    usual = settled(run.model_copy(update={"options": Options.preset(run.preset)}), method).options.model_dump()
     standard: Any = TASKS[run.task].from_options({})
-    return ", ".join(
-        said
-        + [
-            f"{name}={value}"
-            for name, value in run.task_options.items()
-            if name not in ("numbers", "length") and getattr(standard, name) != value
-        ]
-    )
+    others = {name: value for name, value in run.task_options.items() if name not in ("numbers", "length")}
+    said = [f"preset={run.preset}"] * (run.preset != "fast")
+    said += [f"{name}={value}" for name, value in mine.items() if usual[name] != value]
+    said += [f"{name}={value}" for name, value in others.items() if getattr(standard, name) != value]
+    return ", ".join(said)
 
 
 def shown_metrics(row: Row) -> Sequence[str]:
