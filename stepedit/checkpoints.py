@@ -126,10 +126,19 @@ def repeating(run: Run) -> str:
 
 def find(place: str | Path) -> Path:
     """A run's folder: where it is said to be, or, by a task's name, the model that comes with stepedit."""
-    folder, shipped = Path(place), Path(str(files("stepedit") / "models"))
+    folder, shipped = Path(place), _shipped()
     if folder.exists() or not str(place).isidentifier() or not (shipped / place / CONFIG).exists():
         return folder
     return shipped / place
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with stepedit."""
+    return sorted(path.parent.name for path in _shipped().glob(f"*/{CONFIG}"))
+
+
+def _shipped() -> Path:
+    return Path(str(files("stepedit") / "models"))
 
 
 def export(folder: Path, out: Path, half: bool) -> int:

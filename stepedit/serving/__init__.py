@@ -1,0 +1,1 @@
+"""An HTTP API and a page that plays the edits."""
