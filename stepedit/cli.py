@@ -18,6 +18,7 @@ from stepedit.commands.evaluate import evaluate
 from stepedit.commands.export import export
 from stepedit.commands.inspect import inspect
 from stepedit.commands.report import report
+from stepedit.commands.serve import serve
 from stepedit.commands.sweep import sweep
 from stepedit.commands.tasks import tasks
 from stepedit.commands.train import train
@@ -54,7 +55,7 @@ def _fail(message: str, code: int) -> None:
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
-for command in (tasks, walk, data, inspect, train, evaluate, edit, export, sweep, report):
+for command in (tasks, walk, data, inspect, train, evaluate, edit, export, sweep, report, serve):
     app.command()(answering(command))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
 
@@ -67,12 +67,18 @@ class Editor:
         """Each text edited, in order; DataError names the first (from 1) that is empty or holds an unknown token."""
         words, sources = self.method.task.vocabulary, self.encode(texts)
         outcomes = predict(self.programmer, self.method, sources, trace, looking=Looking(beam, verify))
-        found = Sequences.from_rows([outcome.tokens for outcome in outcomes])
-        accepted = self.method.task.check(sources, found).tolist() if verify else [None] * len(texts)
-        return [
-            Edited(text, words.text(outcome.tokens), outcome.finished, outcome, right)
-            for text, outcome, right in zip(texts, outcomes, accepted, strict=True)
+        edited = [
+            Edited(text, words.text(outcome.tokens), outcome.finished, outcome)
+            for text, outcome in zip(texts, outcomes, strict=True)
         ]
+        if not verify:
+            return edited
+        return [replace(one, verified=right) for one, right in zip(edited, self.holds(edited), strict=True)]
+
+    def holds(self, edited: Sequence[Edited]) -> list[bool]:
+        """What the task's check, which knows the source alone, says of each result."""
+        results = Sequences.from_rows([one.outcome.tokens for one in edited])
+        return self.method.task.check(self.encode([one.source for one in edited]), results).tolist()
 
     def encode(self, texts: Sequence[str]) -> Sequences:
         """Texts as ids; DataError names the first (from 1) that cannot be edited."""

@@ -43,6 +43,7 @@ LAYERS = [
     "editor",
     "results",
     "experiments",
+    "serving",
     "display",
     "commands",
     "cli",
@@ -52,6 +53,7 @@ SHARED = {
     "methods": {"method"},
     "programmers": {"programmer", "layers"},
     "experiments": {"grid", "worker", "places", "costs", "collection", "figures"},
+    "serving": {"shelf", "batching", "guard"},
     "commands": {"common", "watch"},
 }  # what files of one folder may share
 

@@ -1,0 +1,52 @@
+"""`stepedit serve`: an HTTP API and a page that plays the edits."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepedit.errors import UserError
+
+
+def serve(
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Runs' folders.", show_default="the models that come with stepedit")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; others can reach it only if you say so here.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    watch: Annotated[
+        list[Path] | None, typer.Option(help="Show the learning curves of this run, too; may be repeated.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
+) -> None:
+    """Serve models over HTTP, with a page that shows each edit as it happens.
+
+    Example: stepedit serve runs/aor, then open http://127.0.0.1:8000
+
+    POST /api/edit edits; GET /api/models, /api/tasks and /healthz tell what is there; /openapi.json describes it all.
+    """
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise UserError("serving needs FastAPI and uvicorn: pip install 'stepedit[serve]'")
+    import torch
+    import uvicorn
+
+    from stepedit import checkpoints
+    from stepedit.serving.api import make_app
+    from stepedit.serving.shelf import Shelf
+
+    torch.set_num_threads(threads or torch.get_num_threads())
+    for folder in watch or []:
+        checkpoints.read_run(folder)
+    shelf = Shelf.load(runs or []) if runs or not watch else Shelf({})
+    app = make_app(shelf, watch or [])
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30)
+    server = uvicorn.Server(config)
+    listener = config.bind_socket()
+    where, at = listener.getsockname()[:2]
+    typer.echo(f"serving {', '.join(shelf.editors) or 'learning curves'} on http://{where}:{at}; Ctrl-C stops it")
+    server.run(sockets=[listener])

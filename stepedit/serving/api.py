@@ -1,0 +1,333 @@
+"""The HTTP API and the page's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.exceptions import HTTPException
+
+from stepedit import __version__, checkpoints
+from stepedit.editor import Editor
+from stepedit.errors import UserError
+from stepedit.registry import METHODS, TASKS
+from stepedit.results import step_as_data
+from stepedit.serving.batching import Answer, Batcher, BusyError, Way
+from stepedit.serving.guard import Guard
+from stepedit.serving.shelf import Shelf
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a server takes on."""
+
+    characters: int = 1_000  # of a text
+    tokens: int = 200
+    texts: int = 256  # of a request
+    body: int = 512 * 1024
+    batch: int = 256  # texts that are edited together
+    room: int = 2_048  # texts that wait at the most
+    seconds: float = 30.0
+
+
+class Asked(BaseModel):
+    """What to edit, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(None, description="A model's name; the first one if not said.", max_length=200)
+    text: str | None = Field(None, description="One text.")
+    texts: list[str] | None = Field(None, description="Several texts, instead of one.", min_length=1)
+    beam: int = Field(1, ge=1, le=20, description="Texts followed at a time.")
+    verify: bool = Field(False, description="Let the task's own check decide which result is taken.")
+    trace: bool = Field(True, description="Say each step, and what else was considered.")
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Asked:
+        if (self.text is None) == (self.texts is None):
+            raise ValueError("either `text` or `texts` is needed, not both")
+        return self
+
+    def all_texts(self) -> list[str]:
+        """The texts."""
+        return self.texts if self.texts is not None else [self.text or ""]
+
+
+class Considered(BaseModel):
+    """An action that the programmer considered."""
+
+    operation: str
+    position: int | None
+    before: str
+    after: str
+    probability: float
+
+
+class Step(BaseModel):
+    """One action and what it did."""
+
+    operation: str
+    position: int | None
+    before: str
+    after: str
+    text: str
+    skipped: bool
+    confidence: float
+    alternatives: list[Considered]
+
+
+class One(BaseModel):
+    """What came of one text."""
+
+    source: str
+    text: str
+    finished: bool
+    right: bool
+    verified: bool | None
+    steps: list[Step]
+    last: list[Considered]  # what was considered at the end
+
+
+class Edits(BaseModel):
+    """What came of a request."""
+
+    model: str
+    results: list[One]
+
+
+class ModelInfo(BaseModel):
+    """A model that can be asked."""
+
+    name: str
+    task: str
+    method: str
+    mode: str
+    setting: dict[str, Any]
+    parameters: int
+
+
+class TaskInfo(BaseModel):
+    """A task."""
+
+    name: str
+    title: str
+    source: str
+    target: str
+
+
+class Pair(BaseModel):
+    """A source and a target that it could come from."""
+
+    source: str
+    target: str
+
+
+class Watched(BaseModel):
+    """A run and its validations so far."""
+
+    name: str
+    title: str
+    metric: str
+    epochs: int
+    reports: list[dict[str, Any]]
+
+
+class Wrong(BaseModel):
+    """Why a request was not answered."""
+
+    error: str
+
+
+def _wrong(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Answers that say why not."""
+    return {code: {"model": Wrong} for code in codes}
+
+
+def make_app(shelf: Shelf, watched: Sequence[Path] = (), limits: Limits | None = None, alone: bool = False) -> Guard:
+    """The whole application."""
+    limits = limits or Limits()
+    batcher = Batcher(shelf.editors, limits.batch, limits.room, alone)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        batcher.close()
+
+    app = FastAPI(title="stepedit", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.batcher = batcher
+    _add_errors(app)
+    _add_editing(app, shelf, batcher, limits)
+    _add_facts(app, shelf)
+    _add_runs(app, {path.resolve().name: path for path in watched})
+    app.mount("/", StaticFiles(directory=str(files("stepedit.serving") / "page"), html=True), name="page")
+    return Guard(app, limits.body, limits.seconds)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Everything that goes wrong is JSON with a reason."""
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(UserError)
+    async def user(request: Request, error: UserError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        return JSONResponse({"error": f"{place}: {first['msg']}" if place else first["msg"]}, 422)
+
+
+def _add_editing(app: FastAPI, shelf: Shelf, batcher: Batcher, limits: Limits) -> None:
+    @app.post("/api/edit", responses=_wrong(404, 408, 413, 422, 429, 503))
+    async def edit(asked: Asked) -> Edits:
+        """Edit one text or several: the results, and each step that led there."""
+        name = asked.model if asked.model is not None else next(iter(shelf.editors))
+        editor, texts = _known(shelf, name), asked.all_texts()
+        _check(editor, texts, asked, limits)
+        way = Way(name, asked.beam, asked.verify, asked.trace)
+        try:
+            answer = await batcher.edit(way, texts, limits.seconds)
+        except BusyError:
+            raise HTTPException(429, "too much to do at the moment; try again soon", {"retry-after": "1"}) from None
+        except TimeoutError:
+            raise HTTPException(503, f"this took longer than {limits.seconds:g} seconds") from None
+        return Edits(model=name, results=_results(answer, editor))
+
+
+def _known(shelf: Shelf, name: str) -> Editor:
+    try:
+        return shelf[name]
+    except UserError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _check(editor: Editor, texts: Sequence[str], asked: Asked, limits: Limits) -> None:
+    """UserError if there is too much of something, or a text is none of the model's task."""
+    if len(texts) > limits.texts:
+        raise UserError(f"{len(texts)} texts are too many at once; {limits.texts} is the limit")
+    for number, text in enumerate(texts, start=1):
+        if len(text) > limits.characters:
+            raise UserError(f"line {number}: longer than {limits.characters:,} characters")
+    if (asked.beam > 1 or asked.verify) and editor.run.method != "recurrence":
+        raise UserError(f"beam and verify look ahead over actions, which {editor.run.method} has none of")
+    longest = int(editor.encode(texts).lengths.max())
+    if longest > limits.tokens:
+        raise UserError(f"a text has {longest} tokens; {limits.tokens} is the limit")
+
+
+def _results(answer: Answer, editor: Editor) -> list[One]:
+    words = editor.method.task.vocabulary
+
+    def shown(alternatives: Sequence[Any]) -> list[Considered]:
+        return [
+            Considered(**{**asdict(each), "before": words.text(each.before), "after": words.text(each.after)})
+            for each in alternatives
+        ]
+
+    results = []
+    for edited, right, states in zip(answer.edited, answer.right, answer.alternatives, strict=True):
+        considered = [shown(state) for state in states]
+        steps = [
+            Step(**step_as_data(step, words), alternatives=considered[number] if considered else [])
+            for number, step in enumerate(edited.outcome.trace)
+        ]
+        last = considered[-1] if considered else []
+        results.append(
+            One(
+                source=edited.source,
+                text=edited.text,
+                finished=edited.finished,
+                right=right,
+                verified=edited.verified,
+                steps=steps,
+                last=last,
+            )
+        )
+    return results
+
+
+def _add_facts(app: FastAPI, shelf: Shelf) -> None:
+    infos = [
+        ModelInfo(
+            name=name,
+            task=editor.run.task,
+            method=editor.run.method,
+            mode=editor.run.mode,
+            setting=editor.run.task_options,
+            parameters=sum(part.numel() for part in editor.programmer.parameters()),
+        )
+        for name, editor in shelf.editors.items()
+    ]
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Whether the server is there."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/api/models")
+    async def models() -> list[ModelInfo]:
+        """The models that can be asked."""
+        return infos
+
+    @app.get("/api/tasks")
+    async def tasks() -> list[TaskInfo]:
+        """The tasks there are, with an example each."""
+        kinds = [TASKS[name] for name in TASKS]
+        return [TaskInfo(name=k.name, title=k.title, source=k.example[0], target=k.example[1]) for k in kinds]
+
+    @app.get("/api/methods")
+    async def methods() -> dict[str, str]:
+        """The methods there are."""
+        return {name: METHODS[name].title for name in METHODS}
+
+    @app.get("/api/models/{name}/example", responses=_wrong(404, 422))
+    def example(name: str, seed: Annotated[int | None, Query(ge=0, lt=2**63)] = None) -> Pair:
+        """A random text that the model could be asked about."""
+        task = _known(shelf, name).method.task
+        pairs = task.generate(1, np.random.default_rng(seed))
+        source, target = (task.vocabulary.decode(side)[0] for side in (pairs.sources, pairs.targets))
+        return Pair(source=source, target=target)
+
+
+def _add_runs(app: FastAPI, runs: dict[str, Path]) -> None:
+    @app.get("/api/runs")
+    async def names() -> list[str]:
+        """The runs that are watched."""
+        return list(runs)
+
+    @app.get("/api/runs/{name}", responses=_wrong(404, 422))
+    def progress(name: str) -> Watched:
+        """How far a watched run is."""
+        if name not in runs:
+            raise HTTPException(404, f"no run called {name!r} is watched")
+        run = checkpoints.read_run(runs[name])
+        path = runs[name] / checkpoints.METRICS
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        reports = [json.loads(line) for line in lines if line.endswith("}")]  # the last may be half-written
+        return Watched(
+            name=name,
+            title=f"{run.task} {run.method} {run.mode}",
+            metric=TASKS[run.task].metrics[0],
+            epochs=run.epochs,
+            reports=[_finite(report) for report in reports],
+        )
+
+
+def _finite(report: dict[str, Any]) -> dict[str, Any]:
+    """A report without numbers that JSON does not have."""
+    return {key: None if isinstance(value, float) and value != value else value for key, value in report.items()}
