@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -21,10 +23,6 @@ HEADERS = {
 }
 
 
-class TooLargeError(Exception):
-    """The body is larger than allowed."""
-
-
 class Guard:
     """An ASGI application around another."""
 
@@ -36,15 +34,17 @@ class Guard:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        begun = False
-        seen = 0
+        begun, seen = False, 0
 
         async def counted() -> Message:
             nonlocal seen
-            message = await (receive() if begun else asyncio.wait_for(receive(), self.seconds))
+            try:
+                message = await (receive() if begun else asyncio.wait_for(receive(), self.seconds))
+            except TimeoutError:
+                raise HTTPException(408, f"the request did not arrive within {self.seconds:g} seconds") from None
             seen += len(message.get("body", b""))
             if seen > self.largest:
-                raise TooLargeError
+                raise HTTPException(413, self.too_large)
             return message
 
         async def marked(message: Message) -> None:
@@ -54,15 +54,15 @@ class Guard:
                 message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in HEADERS.items())]
             await send(message)
 
-        try:
-            if _declared(scope) > self.largest:
-                raise TooLargeError
+        if _declared(scope) > self.largest:
+            await JSONResponse({"error": self.too_large}, 413, {"connection": "close"})(scope, receive, marked)
+        else:
             await self.inner(scope, counted, marked)
-        except TooLargeError:
-            await _refuse(marked, 413, f"the request is larger than {self.largest:,} bytes")
-        except TimeoutError:
-            if not begun:
-                await _refuse(marked, 408, f"the request did not arrive within {self.seconds:g} seconds")
+
+    @property
+    def too_large(self) -> str:
+        """Why a request is refused."""
+        return f"the request is larger than {self.largest:,} bytes"
 
 
 def _declared(scope: MutableMapping[str, Any]) -> int:
@@ -71,10 +71,3 @@ def _declared(scope: MutableMapping[str, Any]) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
-
-
-async def _refuse(send: Send, status: int, reason: str) -> None:
-    body = json.dumps({"error": reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
-    await send({"type": "http.response.body", "body": body})
