@@ -10,6 +10,7 @@ demo: $(READY)  ## the main job on a small example, to watch
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(READY)  ## all tests
+	@$(BIN)/python -m tests.browser
 	$(BIN)/python -m pytest
 
 check: $(READY)  ## formatting, lint, types
