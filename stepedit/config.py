@@ -13,6 +13,7 @@ Mode = Literal["offline", "online", "augmented", "self-taught"]
 Order = Literal["left", "right", "random"]
 Cell = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]
+DEEP = 4  # layers, where edits must agree with each other
 Config = TypeVar("Config", bound=BaseModel)
 
 
@@ -24,7 +25,12 @@ class Options(BaseModel):
     programmer: str = Field("auto", description="pointer, seq2seq, or auto: whichever is best for the method.")
     cell: Cell = Field("transformer", description="Kind of net.")
     hidden: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
-    layers: int = Field(2, ge=1, le=24, description="Layers of the encoder.")
+    layers: int | None = Field(
+        None,
+        ge=1,
+        le=24,
+        description="Of the encoder; if not said, 2 where edits are independent of each other, else 4.",
+    )
     bidirectional: bool = Field(True, description="Recurrent cells read the text backward, too.")
     attention: Attention = Field("general", description="Luong's form, for recurrent cells.")
     heads: int = Field(4, ge=1, le=64, description="Heads of a Transformer's attention.")
@@ -60,6 +66,11 @@ class Options(BaseModel):
         if self.cell == "transformer" and self.hidden % self.heads:
             raise ValueError(f"hidden {self.hidden} can't be shared by {self.heads} heads")
         return self
+
+    @property
+    def depth(self) -> int:
+        """Layers, also where no run has settled them."""
+        return self.layers if self.layers is not None else DEEP
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stepedit import checkpoints, datasets
 from stepedit.batches import States, sample_states
-from stepedit.config import Run
+from stepedit.config import DEEP, Run
 from stepedit.edits import Scripts
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation import evaluate
@@ -76,14 +76,16 @@ def settled(run: Run, method: Method) -> Run:
     """The run with what was left open settled: the programmer by the method, the rest by the task.
 
     Where the same sources come again and again, they are soon learned by heart: there, a higher rate and more decay
-    help. Where an edit is right whatever becomes of the others, all of them can be learned from at once.
+    help. Where an edit is right whatever becomes of the others, all of them can be learned from at once, by a shallow
+    net; where edits must agree with each other, it takes depth to work out which do.
     """
     options, task = run.options, method.task
     name = method.programmer if options.programmer == "auto" else options.programmer
     rate = options.rate if options.rate is not None else (0.002 if task.redraws else 0.003)
     decay = options.weight_decay if options.weight_decay is not None else (0.3 if task.redraws else 1.0)
     others = options.others if options.others is not None else float(task.independent and name == "pointer")
-    settings = {"programmer": name, "rate": rate, "weight_decay": decay, "others": others}
+    layers = options.layers if options.layers is not None else (2 if task.independent else DEEP)
+    settings = {"programmer": name, "layers": layers, "rate": rate, "weight_decay": decay, "others": others}
     return run.model_copy(update={"options": options.model_copy(update=settings)})
 
 

@@ -258,8 +258,8 @@ class Lesson(NamedTuple):
 def _encoder(options: Options, places: int) -> nn.Module:
     """The encoder that the options describe."""
     if options.cell == "transformer":
-        return TransformerEncoder(options.hidden, options.layers, options.heads, options.dropout, places)
-    sizes = options.hidden, options.hidden, options.layers
+        return TransformerEncoder(options.hidden, options.depth, options.heads, options.dropout, places)
+    sizes = options.hidden, options.hidden, options.depth
     return RecurrentEncoder(options.cell, *sizes, options.bidirectional, options.dropout)
 
 

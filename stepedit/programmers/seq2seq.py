@@ -81,7 +81,7 @@ class SeqToSeq(Programmer):
             method,
             cell=options.cell,
             hidden=options.hidden,
-            layers=options.layers,
+            layers=options.depth,
             bidirectional=options.bidirectional,
             attention=options.attention,
             heads=options.heads,
