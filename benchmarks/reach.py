@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
-from stepedit.checkpoints import METRICS, read_run
+from stepedit.checkpoints import read_reports, read_run
 from stepedit.reference import paper
 from stepedit.registry import TASKS
 from stepedit.training import load_pairs
@@ -25,7 +24,7 @@ def line(folder: Path) -> str:
         return f"{name}: the paper has no such setting"
     goal = theirs.metrics[metric]
     authors = f"the authors {theirs.gpu_hours * 60:,.0f} minutes on a graphics card, {theirs.steps:,} steps"
-    reports = [json.loads(row) for row in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
+    reports = read_reports(folder)
     reached = next((report for report in reports if report["metrics"][metric] >= goal), None)
     if reached is None:
         best = max(report["metrics"][metric] for report in reports)

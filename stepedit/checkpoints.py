@@ -165,6 +165,16 @@ def read_run(folder: Path) -> Run:
         return checked(Run, value)
 
 
+def read_reports(folder: Path) -> list[dict[str, Any]]:
+    """A run's validations so far. A last line that was not written to its end does not count; DataError for others."""
+    path = folder / METRICS
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    try:
+        return [json.loads(line) for line in lines]
+    except json.JSONDecodeError:
+        raise DataError(f"{path}: damaged") from None
+
+
 def check_vocabulary(folder: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """DataError if a run's words are not those that its task and method have in this version."""
     known = read_json(folder / VOCABULARY)

@@ -53,7 +53,7 @@ class Options(BaseModel):
         None,
         ge=0,
         le=1,
-        description="How much edits count whose turn has not come; if not said, 1 where they are independent, else 0.",
+        description="How much edits of a plan count whose turn has not come; if not said, 1; pointer only.",
     )
     oracle: Literal["script", "dynamic"] = Field(
         "script", description="What is right: the expert's next edit, or any that brings the text nearer; pointer only."

@@ -146,10 +146,8 @@ def _taught_with(run: Run, splits: dict[str, Pairs], own: bool) -> int:
 
 def _effort(place: Path) -> tuple[int, float]:
     """Steps and seconds of training so far."""
-    path = place / checkpoints.METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    last = json.loads(lines[-1]) if lines else {"step": 0, "seconds": 0.0}
-    return int(last["step"]), float(last["seconds"])
+    reports = checkpoints.read_reports(place)
+    return (int(reports[-1]["step"]), float(reports[-1]["seconds"])) if reports else (0, 0.0)
 
 
 def _examples(

@@ -83,7 +83,7 @@ def settled(run: Run, method: Method) -> Run:
     name = method.programmer if options.programmer == "auto" else options.programmer
     rate = options.rate if options.rate is not None else (0.002 if task.redraws else 0.003)
     decay = options.weight_decay if options.weight_decay is not None else (0.3 if task.redraws else 1.0)
-    others = options.others if options.others is not None else float(task.independent and name == "pointer")
+    others = options.others if options.others is not None else float(name == "pointer")
     layers = options.layers if options.layers is not None else (2 if task.independent else DEEP)
     settings = {"programmer": name, "layers": layers, "rate": rate, "weight_decay": decay, "others": others}
     return run.model_copy(update={"options": options.model_copy(update=settings)})
@@ -280,7 +280,7 @@ class Trainer:
         self.own = OwnPairs(checkpoints.unpack_pairs(own), facts["grown"])
         self.standing = Standing(**facts["standing"])
         if self.rank == 0:
-            cut_reports(self.folder / checkpoints.METRICS, self.standing.validated)
+            cut_reports(self.folder, self.standing.validated)
 
 
 def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
@@ -340,8 +340,8 @@ def append_report(path: Path, report: Report) -> None:
         file.write(json.dumps(asdict(report)) + "\n")
 
 
-def cut_reports(path: Path, epochs: int) -> None:
+def cut_reports(folder: Path, epochs: int) -> None:
     """Take back what was reported after a validation that the run goes back to."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in lines if line.endswith("}") and json.loads(line)["epoch"] <= epochs]
-    checkpoints.write_whole(path, "".join(f"{line}\n" for line in kept).encode())
+    kept = [report for report in checkpoints.read_reports(folder) if report["epoch"] <= epochs]
+    lines = "".join(json.dumps(report) + "\n" for report in kept)
+    checkpoints.write_whole(folder / checkpoints.METRICS, lines.encode())

@@ -44,7 +44,9 @@ def serve(
         checkpoints.read_run(folder)
     shelf = Shelf.load(runs or []) if runs or not watch else Shelf({})
     app = make_app(shelf, watch or [])
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30)
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30, limit_concurrency=1_000
+    )
     server = uvicorn.Server(config)
     listener = config.bind_socket()
     where, at = listener.getsockname()[:2]

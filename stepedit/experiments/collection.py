@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,12 +143,7 @@ def _read(folder: Path) -> Kept:
     run, result = checkpoints.read_run(folder), results.read(folder)
     if result is None:
         raise DataError(f"{folder}: not scored on test yet; `stepedit evaluate {folder}` does that")
-    path = folder / checkpoints.METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    try:
-        return Kept(folder, run, result, [json.loads(line) for line in lines])
-    except json.JSONDecodeError:
-        raise DataError(f"{path}: damaged") from None
+    return Kept(folder, run, result, checkpoints.read_reports(folder))
 
 
 def setting_of(kept: Kept) -> Setting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +66,8 @@ def _cost(cell: Cell, now: State, asked: Wanted, seconds: float, out: Path) -> C
 
 def _done(folder: Path) -> int:
     """Epochs up to a run's last validation."""
-    path = folder / checkpoints.METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return int(json.loads(lines[-1])["epoch"]) if lines else 0
+    reports = checkpoints.read_reports(folder)
+    return int(reports[-1]["epoch"]) if reports else 0
 
 
 def step_time(asked: Wanted) -> float:

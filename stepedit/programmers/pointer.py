@@ -3,7 +3,11 @@
 No vocabulary of positions and no decoder loop. Of an action's fields each is chosen given those before it: the place
 together with the operation, then the last place of a span, then the token. What does not fit the text can't be said.
 
-Shapes: B states, T tokens with the end that is put behind the text, P operations, H hidden size, V vocabulary, E edits.
+It is taught to plan: all edits that are left, each given those before it, from one reading of the state. When it edits,
+only the first of the plan is made; then it reads the text again.
+
+Shapes: B states, T tokens with the end that is put behind the text, P operations, H hidden size, V vocabulary, K edits
+of a plan, J = K + 1 turns of it (at the last one it is done), E turns of all plans one behind the other.
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ from stepedit.programmers.layers import (
     Draw,
     Dropout,
     Embedding,
+    Memory,
+    RecurrentDecoder,
     RecurrentEncoder,
+    TransformerDecoder,
     TransformerEncoder,
     initialise,
     value_features,
@@ -36,6 +43,7 @@ from stepedit.sequences import PAD, Sequences
 
 ROOM = {Operation.INSERT: 0, Operation.SWAP: 2}  # tokens that an operation needs; others need 1
 SINGLE = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
+WIDTH = 4  # places, and tokens at each, among which the likeliest action is looked for
 IMPOSSIBLE = -1e9  # not infinite: a row of nothing but these still has a gradient
 
 
@@ -55,15 +63,18 @@ class Pointer(Programmer):
         self.read = Embedding(words + 1, hidden, None if features is None else pad(features, (0, 0, 0, 1)))
         self.drop = Dropout(options.dropout)
         self.encoder = _encoder(options, method.positions + 1)
-        self.place = nn.Linear(hidden, len(self.template.operations))
+        self.plan = _planner(options, method.task.most_edits + 1)
+        self.begin = nn.Parameter(torch.zeros(hidden))
+        self.made = nn.Linear(hidden, hidden, bias=False)
+        self.place = nn.Linear(hidden, len(self.template.operations) * hidden)
         self.done = nn.Linear(hidden, 1)
+        self.doing = Embedding(len(self.template.operations), hidden)
         self.spans, self.brings = "last" in self.template.fields, "token" in self.template.fields
         if self.spans:
-            self.from_first, self.to_last = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+            self.from_first, self.to_last = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, hidden)
             self.at_last = nn.Linear(hidden, hidden, bias=False)
         if self.brings:
-            self.at_place, self.at_end = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
-            self.doing = Embedding(len(self.template.operations), hidden)
+            self.at_place, self.at_turn = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
             self.token = Embedding(words, hidden, features)
             self.bias = nn.Parameter(torch.zeros(words))
             allowed = torch.zeros(words, dtype=torch.bool)
@@ -87,81 +98,101 @@ class Pointer(Programmer):
             raise UserError(f"--oracle dynamic knows edits of single tokens, and {method.task.name} has others")
         return cls(method, options)
 
-    def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, H) hidden states of the texts and the end behind each, and (B, H) those of the ends."""
+    def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> Memory:
+        """The texts, and the end behind each."""
         marked_BT = pad(ids_BT, (0, 1), value=PAD).scatter(1, lengths_B[:, None], self.end)
         mask_BT = torch.arange(marked_BT.shape[1], device=self.device) <= lengths_B[:, None]
-        states_BTH = self.encoder(self.drop(self.read(marked_BT)), mask_BT).states
-        return states_BTH, states_BTH[torch.arange(len(ids_BT)), lengths_B]
+        memory: Memory = self.encoder(self.drop(self.read(marked_BT)), mask_BT)
+        return memory
 
-    def places(self, states_BTH: Tensor, ends_BH: Tensor, lengths_B: Tensor) -> Tensor:
-        """(B, T*P+1) logits of every operation at every place, and of DONE."""
+    def turns(self, memory: Memory, lesson: Lesson | None = None) -> Tensor:
+        """(B, J, H) what is intended at each turn of the plan, given the edits before it; at the first one, alone."""
+        said_BJH = self.begin.expand(len(memory.states), 1, -1)
+        if lesson is not None and lesson.counts.shape[1] > 1:
+            rows = torch.arange(len(memory.states), device=self.device)[:, None]
+            edits_BKH = self.made(memory.states[rows, lesson.first]) + self.doing(lesson.doing)
+            if self.brings:
+                edits_BKH = edits_BKH + self.token(lesson.token)
+            said_BJH = torch.cat([said_BJH, edits_BKH], 1)
+        turns_BJH: Tensor = self.plan(said_BJH, memory)[0]
+        return turns_BJH
+
+    def places(self, memory: Memory, turns_BJH: Tensor, lengths_B: Tensor) -> Tensor:
+        """(B, J, T*P+1) logits of every operation at every place, and of DONE, at each turn."""
+        states_BTH = memory.states
         left_BT = lengths_B[:, None] - torch.arange(states_BTH.shape[1], device=self.device)
-        fits_BTP = left_BT[:, :, None] >= self.room
-        logits_BTP = self.place(states_BTH).masked_fill(~fits_BTP, IMPOSSIBLE)
-        return torch.cat([logits_BTP.flatten(1), self.done(ends_BH)], 1)
+        fits_BX = (left_BT[:, :, None] >= self.room).flatten(1)
+        keys_BXH = self.place(states_BTH).view(len(states_BTH), -1, states_BTH.shape[2])
+        logits_BJX = turns_BJH @ keys_BXH.transpose(1, 2) * states_BTH.shape[2] ** -0.5
+        return torch.cat([logits_BJX.masked_fill(~fits_BX[:, None], IMPOSSIBLE), self.done(turns_BJH)], 2)
 
-    def lasts(self, keys_ETH: Tensor, first_EH: Tensor, first_E: Tensor, lengths_E: Tensor) -> Tensor:
+    def lasts(self, keys_ETH: Tensor, first_EH: Tensor, turn_EH: Tensor, first_E: Tensor, lengths_E: Tensor) -> Tensor:
         """(E, T) logits of the last place of a span, given its first."""
-        query_EH = self.from_first(first_EH) * first_EH.shape[1] ** -0.5
+        query_EH = self.from_first(torch.cat([first_EH, turn_EH], 1)) * first_EH.shape[1] ** -0.5
         logits_ET = (keys_ETH @ query_EH[:, :, None])[..., 0]
         place_T = torch.arange(logits_ET.shape[1], device=self.device)
         fits_ET = (place_T >= first_E[:, None]) & (place_T < lengths_E[:, None])
         return logits_ET.masked_fill(~fits_ET, IMPOSSIBLE)
 
-    def tokens(self, first_EH: Tensor, last_EH: Tensor | None, ends_EH: Tensor, doing_E: Tensor) -> Tensor:
+    def tokens(self, first_EH: Tensor, last_EH: Tensor | None, turn_EH: Tensor, doing_E: Tensor) -> Tensor:
         """(E, V) logits of the token to bring."""
-        hidden_EH = self.at_place(first_EH) + self.at_end(ends_EH) + self.doing(doing_E)
+        hidden_EH = self.at_place(first_EH) + self.at_turn(turn_EH) + self.doing(doing_E)
         if last_EH is not None:
             hidden_EH = hidden_EH + self.at_last(last_EH)
         logits_EV = gelu(hidden_EH) @ self.token.weight().T + self.bias
         return logits_EV.masked_fill(~self.allowed, IMPOSSIBLE)
 
     def forward(self, states: States, draw: Draw | None = None) -> Tensor:
-        """Pointing at the next edit; and what each edit that is left does at its place, the later ones for less."""
+        """How wrong the plan is: its first edit, and those after it for less."""
         rows = draw.rows if draw else torch.arange(len(states))
         lengths_B = states.lengths[rows].to(self.device)
-        states_BTH, ends_BH = self.encode(states.ids[rows].to(self.device), lengths_B)
-        logits_BX = self.places(states_BTH, ends_BH, lengths_B)
+        memory = self.encode(states.ids[rows].to(self.device), lengths_B)
         if self.oracle == "dynamic":
-            says_B = self._nearer(states.take(rows.numpy()), states_BTH, ends_BH, logits_BX.log_softmax(1))
+            turns_BJH = self.turns(memory)
+            places_BX = self.places(memory, turns_BJH, lengths_B)[:, 0].log_softmax(1)
+            says_B = self._nearer(states.take(rows.numpy()), memory.states, turns_BJH[:, 0], places_BX)
             return -says_B.sum() / len(states)
-        lesson = self._lesson(states)
-        aim_B = torch.where(states.done(), logits_BX.shape[1] - 1, lesson.place(len(self.template.operations)))
-        pointing = cross_entropy(logits_BX, aim_B[rows].to(self.device), reduction="sum") / len(states)
-        return pointing + self._reading(lesson.of(rows, self.device), states_BTH, ends_BH, lengths_B)
+        whole = self._lesson(states)
+        total, lesson = whole.counts.sum(), whole.of(rows, self.device)
+        turns_BJH = self.turns(memory, lesson)
+        logits_BJX = self.places(memory, turns_BJH, lengths_B)
+        done = logits_BJX.shape[2] - 1
+        aim_BJ = pad(lesson.first * len(self.template.operations) + lesson.doing, (0, 1))[:, : logits_BJX.shape[1]]
+        aim_BJ = torch.where(lesson.there, aim_BJ, done)
+        wrong_BJ = cross_entropy(logits_BJX.flatten(0, 1), aim_BJ.flatten(), reduction="none").view(aim_BJ.shape)
+        return ((wrong_BJ + self._reading(lesson, memory.states, turns_BJH, lengths_B)) * lesson.counts).sum() / total
 
     def _lesson(self, states: States) -> Lesson:
-        """The edits that are left, and how much each counts."""
-        now, turn = states.edits_now(), (torch.arange(len(states)), torch.from_numpy(states.turn))
-        counts = torch.from_numpy(states.left.present) * (self.others if states.left.run_right else 0.0)
-        counts[turn] = (~states.done()).float()
-        doing = self.operation_index.cpu()[operations_of(now, self.template)]
-        return Lesson(turn, now.starts, now.stops - 1, doing, now.tokens[:, :, 0], counts, counts.sum().clamp(min=1))
+        """The plan: the edit whose turn it is, and, where they come from left to right, all that are left after it."""
+        now, left_B = states.edits_now(), torch.from_numpy(states.left.counts)
+        ahead = self.others > 0 and states.left.run_right and not states.turn.any()
+        edits_BK = torch.arange(now.starts.shape[1]).expand(len(states), -1)
+        if not ahead:
+            edits_BK = torch.from_numpy(states.turn)[:, None]
+        turn_J = torch.arange(edits_BK.shape[1] + 1 if ahead else 1)
+        counts_BJ = torch.where(turn_J == 0, 1.0, self.others) * (turn_J <= left_B[:, None])
+        doing_BK = self.operation_index.cpu()[operations_of(now, self.template)]
+        parts = (now.starts, now.stops - 1, doing_BK, now.tokens[:, :, 0])
+        first, last, doing, token = (part.gather(1, edits_BK) for part in parts)
+        return Lesson(first, last, doing, token, turn_J < left_B[:, None], counts_BJ)
 
-    def _reading(self, lesson: Lesson, states_BTH: Tensor, ends_BH: Tensor, lengths_B: Tensor) -> Tensor:
-        """How wrong the fields are that come after the place."""
-        edits = lesson.counts > 0
-        row_E, _ = edits.nonzero(as_tuple=True)
-        first_E, last_E, doing_E, token_E = (
-            part[edits] for part in (lesson.first, lesson.last, lesson.doing, lesson.token)
-        )
-        share_E = lesson.counts[edits] / lesson.total
-        first_EH = states_BTH[row_E, first_E]
-        wrong_E = torch.zeros_like(share_E)
-        if self.others and len(self.template.operations) > 1:  # pointing has taught it for the next edit only
-            wrong_E = cross_entropy(self.place(first_EH), doing_E, reduction="none")
+    def _reading(self, lesson: Lesson, states_BTH: Tensor, turns_BJH: Tensor, lengths_B: Tensor) -> Tensor:
+        """(B, J) how wrong the fields are that come after the place."""
+        row_E, turn_E = lesson.there.nonzero(as_tuple=True)
+        first_E, last_E, doing_E, token_E = (part[row_E, turn_E] for part in lesson[:4])
+        first_EH, turn_EH = states_BTH[row_E, first_E], turns_BJH[row_E, turn_E]
+        wrong_E = torch.zeros(len(row_E), device=self.device)
         last_EH = states_BTH[row_E, last_E] if self.spans else None
         if self.spans:
-            logits_ET = self.lasts(self.to_last(states_BTH)[row_E], first_EH, first_E, lengths_B[row_E])
+            logits_ET = self.lasts(self.to_last(states_BTH)[row_E], first_EH, turn_EH, first_E, lengths_B[row_E])
             wrong_E = wrong_E + cross_entropy(logits_ET, last_E, reduction="none")
         if self.brings:
-            logits_EV = self.tokens(first_EH, last_EH, ends_BH[row_E], doing_E)
+            logits_EV = self.tokens(first_EH, last_EH, turn_EH, doing_E)
             token_E = torch.where(token_E == PAD, -100, token_E)  # a deletion brings none
             wrong_E = wrong_E + cross_entropy(logits_EV, token_E, ignore_index=-100, reduction="none")
-        return (wrong_E * share_E).sum()
+        return torch.zeros(turns_BJH.shape[:2], device=self.device).index_put((row_E, turn_E), wrong_E)
 
-    def _nearer(self, states: States, states_BTH: Tensor, ends_BH: Tensor, places_BX: Tensor) -> Tensor:
+    def _nearer(self, states: States, states_BTH: Tensor, turn_BH: Tensor, places_BX: Tensor) -> Tensor:
         """(B,) the log-probability of whatever brings a text nearer to its target; of DONE, at the target."""
         moves = closer(Sequences(states.ids.numpy(), states.lengths.numpy()), states.targets)
         row_M, start_M, stop_M, token_M = (
@@ -170,7 +201,7 @@ class Pointer(Programmer):
         changed_M = torch.where(token_M == PAD, int(Operation.DELETE), int(Operation.SUBSTITUTE))
         doing_M = self.operation_index[torch.where(start_M == stop_M, int(Operation.INSERT), changed_M)]
         says_M = places_BX[row_M, start_M * len(self.template.operations) + doing_M]
-        tokens_MV = self.tokens(states_BTH[row_M, start_M], None, ends_BH[row_M], doing_M).log_softmax(1)
+        tokens_MV = self.tokens(states_BTH[row_M, start_M], None, turn_BH[row_M], doing_M).log_softmax(1)
         brought_M = tokens_MV.gather(1, token_M[:, None])[:, 0]
         says_M = says_M + torch.where(token_M == PAD, 0.0, brought_M)
         chance_B = torch.zeros_like(places_BX[:, 0]).index_add(0, row_M, says_M.exp())
@@ -179,16 +210,18 @@ class Pointer(Programmer):
 
     @torch.inference_mode()
     def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
-        """The likeliest place and operation, then the likeliest of what comes after."""
-        actions_B1F, says_B1 = self.propose(ids_BT, lengths_B, 1)
-        return Said(actions_B1F[:, 0], says_B1[:, 0].exp())
+        """The likeliest action as a whole, which need not be at the likeliest place."""
+        actions_BKF, says_BK = self.propose(ids_BT, lengths_B, WIDTH)
+        return Said(actions_BKF[:, 0], says_BK[:, 0].exp())
 
     @torch.inference_mode()
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
-        states_BTH, ends_BH = self.encode(ids_BT, lengths_B)
-        says_BX, choice_BX = _best(self.places(states_BTH, ends_BH, lengths_B), width)
+        memory = self.encode(ids_BT, lengths_B)
+        states_BTH, turns_B1H = memory.states, self.turns(memory)
+        turn_BH = turns_B1H[:, 0]
+        says_BX, choice_BX = _best(self.places(memory, turns_B1H, lengths_B)[:, 0], width)
         rows_E = torch.arange(len(ids_BT), device=self.device).repeat_interleave(says_BX.shape[1])
         says_E, choice_E = says_BX.flatten(), choice_BX.flatten()
         done_E = choice_E == states_BTH.shape[1] * len(self.template.operations)
@@ -196,14 +229,14 @@ class Pointer(Programmer):
         last_E, token_E, last_EH = first_E, torch.full_like(first_E, PAD), None
         if self.spans:
             keys_ETH = self.to_last(states_BTH)[rows_E]
-            logits_ET = self.lasts(keys_ETH, states_BTH[rows_E, first_E], first_E, lengths_B[rows_E])
+            logits_ET = self.lasts(keys_ETH, states_BTH[rows_E, first_E], turn_BH[rows_E], first_E, lengths_B[rows_E])
             more_EX, last_EX = _best(_only_first(logits_ET, done_E), width)
             says_E, rows_E, first_E, doing_E, done_E, last_E = _branch(
                 more_EX, says_E, (rows_E, first_E, doing_E, done_E), last_EX
             )
             last_EH = states_BTH[rows_E, last_E]
         if self.brings:
-            logits_EV = self.tokens(states_BTH[rows_E, first_E], last_EH, ends_BH[rows_E], doing_E)
+            logits_EV = self.tokens(states_BTH[rows_E, first_E], last_EH, turn_BH[rows_E], doing_E)
             more_EX, token_EX = _best(_only_first(logits_EV, done_E | ~self._brings(doing_E)), width)
             says_E, rows_E, first_E, doing_E, done_E, last_E, token_E = _branch(
                 more_EX, says_E, (rows_E, first_E, doing_E, done_E, last_E), token_EX
@@ -235,24 +268,26 @@ class Pointer(Programmer):
 
 
 class Lesson(NamedTuple):
-    """K edits for each of B texts, each at its place in the text as it is."""
+    """The plans for B texts: K edits, each at its place in the text as it is, and J turns."""
 
-    turn: tuple[Tensor, Tensor]  # which comes next
     first: Tensor  # (B, K)
     last: Tensor  # (B, K)
     doing: Tensor  # (B, K)
     token: Tensor  # (B, K)
-    counts: Tensor  # (B, K) for how much
-    total: Tensor  # what all of them count, of the whole batch
-
-    def place(self, operations: int) -> Tensor:
-        """(B,) what to point at, among places times operations."""
-        return (self.first * operations + self.doing)[self.turn]
+    there: Tensor  # (B, J) whether an edit is made at this turn; if not, all is done
+    counts: Tensor  # (B, J) how much the turn counts
 
     def of(self, rows: Tensor, device: torch.device) -> Lesson:
         """Those of some rows."""
-        first, last, doing, token, counts = (part[rows].to(device) for part in self[1:-1])
-        return Lesson(self.turn, first, last, doing, token, counts, self.total.to(device))
+        return Lesson(*(part[rows].to(device) for part in self))
+
+
+def _planner(options: Options, turns: int) -> nn.Module:
+    """What goes through the plan, half as deep as the encoder."""
+    layers = max(1, options.depth // 2)
+    if options.cell == "transformer":
+        return TransformerDecoder(options.hidden, layers, options.heads, options.dropout, turns)
+    return RecurrentDecoder(options.cell, options.hidden, layers, options.attention, options.dropout)
 
 
 def _encoder(options: Options, places: int) -> nn.Module:

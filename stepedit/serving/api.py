@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,13 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from stepedit import __version__, checkpoints
-from stepedit.editor import Editor
+from stepedit.editor import Alternative, Editor
 from stepedit.errors import UserError
+from stepedit.interpreter import Step as Taken
 from stepedit.registry import METHODS, TASKS
 from stepedit.results import step_as_data
 from stepedit.serving.batching import Answer, Batcher, BusyError, Way
 from stepedit.serving.guard import Guard
 from stepedit.serving.shelf import Shelf
+from stepedit.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ class Limits:
     characters: int = 1_000  # of a text
     tokens: int = 200
     texts: int = 256  # of a request
+    work: int = 100_000  # texts of a request, times tokens of the longest, times the beam's width squared
     body: int = 512 * 1024
     batch: int = 256  # texts that are edited together
-    room: int = 2_048  # texts that wait at the most
+    room: int = 2_048  # texts that wait or are being edited at the most, times the beam's width squared
     seconds: float = 30.0
 
 
@@ -65,8 +67,9 @@ class Asked(BaseModel):
 
 
 class Considered(BaseModel):
-    """An action that the programmer considered."""
+    """An action that the programmer considered; the one it took is chosen."""
 
+    chosen: bool
     operation: str
     position: int | None
     before: str
@@ -169,9 +172,17 @@ def make_app(shelf: Shelf, watched: Sequence[Path] = (), limits: Limits | None =
     _add_errors(app)
     _add_editing(app, shelf, batcher, limits)
     _add_facts(app, shelf)
-    _add_runs(app, {path.resolve().name: path for path in watched})
+    _add_runs(app, _by_name(watched))
     app.mount("/", StaticFiles(directory=str(files("stepedit.serving") / "page"), html=True), name="page")
     return Guard(app, limits.body, limits.seconds)
+
+
+def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by their names; UserError if two have the same."""
+    named = {path.resolve().name: path for path in folders}
+    if len(named) < len(folders):
+        raise UserError("two watched runs have the same name; rename one of their folders")
+    return named
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -185,9 +196,15 @@ def _add_errors(app: FastAPI) -> None:
     async def user(request: Request, error: UserError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 422)
 
+    @app.exception_handler(Exception)
+    async def fault(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "a fault of the server, not of the request"}, 500)
+
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return JSONResponse({"error": f"the body is no valid JSON: {first['ctx']['error']}"}, 422)
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return JSONResponse({"error": f"{place}: {first['msg']}" if place else first["msg"]}, 422)
 
@@ -196,7 +213,7 @@ def _add_editing(app: FastAPI, shelf: Shelf, batcher: Batcher, limits: Limits) -
     @app.post("/api/edit", responses=_wrong(404, 408, 413, 422, 429, 503))
     async def edit(asked: Asked) -> Edits:
         """Edit one text or several: the results, and each step that led there."""
-        name = asked.model if asked.model is not None else next(iter(shelf.editors))
+        name = asked.model if asked.model is not None else next(iter(shelf.editors), "")
         editor, texts = _known(shelf, name), asked.all_texts()
         _check(editor, texts, asked, limits)
         way = Way(name, asked.beam, asked.verify, asked.trace)
@@ -228,25 +245,21 @@ def _check(editor: Editor, texts: Sequence[str], asked: Asked, limits: Limits) -
     longest = int(editor.encode(texts).lengths.max())
     if longest > limits.tokens:
         raise UserError(f"a text has {longest} tokens; {limits.tokens} is the limit")
+    if len(texts) * longest * asked.beam**2 > limits.work:
+        raise UserError("so many texts with so wide a beam are too much work at once; send fewer, or a smaller beam")
 
 
 def _results(answer: Answer, editor: Editor) -> list[One]:
     words = editor.method.task.vocabulary
-
-    def shown(alternatives: Sequence[Any]) -> list[Considered]:
-        return [
-            Considered(**{**asdict(each), "before": words.text(each.before), "after": words.text(each.after)})
-            for each in alternatives
-        ]
-
     results = []
     for edited, right, states in zip(answer.edited, answer.right, answer.alternatives, strict=True):
-        considered = [shown(state) for state in states]
         steps = [
-            Step(**step_as_data(step, words), alternatives=considered[number] if considered else [])
+            Step(**step_as_data(step, words), alternatives=_considered(states[number], step, words) if states else [])
             for number, step in enumerate(edited.outcome.trace)
         ]
-        last = considered[-1] if considered else []
+        last = _considered(states[-1], None, words) if states else []
+        if not edited.finished:
+            last = [each.model_copy(update={"chosen": False}) for each in last]
         results.append(
             One(
                 source=edited.source,
@@ -259,6 +272,31 @@ def _results(answer: Answer, editor: Editor) -> list[One]:
             )
         )
     return results
+
+
+def _considered(alternatives: Sequence[Alternative], step: Taken | None, words: Vocabulary) -> list[Considered]:
+    """The likeliest actions of a state; the one that was taken (None: DONE) is among them and marked."""
+    taken = Alternative("done", None, (), (), 0.0)
+    if step is not None:
+        taken = Alternative(step.operation, step.start, step.before, step.after, step.confidence)
+    shown = list(alternatives)
+    if step is not None and not any(_same(each, taken) for each in shown):
+        shown = [*shown[:-1], taken]  # a wide beam may take what is not among the likeliest
+    return [
+        Considered(
+            chosen=_same(each, taken),
+            operation=each.operation,
+            position=each.position,
+            before=words.text(each.before),
+            after=words.text(each.after),
+            probability=each.probability,
+        )
+        for each in shown
+    ]
+
+
+def _same(one: Alternative, other: Alternative) -> bool:
+    return one == replace(other, probability=one.probability)
 
 
 def _add_facts(app: FastAPI, shelf: Shelf) -> None:
@@ -316,15 +354,12 @@ def _add_runs(app: FastAPI, runs: dict[str, Path]) -> None:
         if name not in runs:
             raise HTTPException(404, f"no run called {name!r} is watched")
         run = checkpoints.read_run(runs[name])
-        path = runs[name] / checkpoints.METRICS
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        reports = [json.loads(line) for line in lines if line.endswith("}")]  # the last may be half-written
         return Watched(
             name=name,
             title=f"{run.task} {run.method} {run.mode}",
             metric=TASKS[run.task].metrics[0],
             epochs=run.epochs,
-            reports=[_finite(report) for report in reports],
+            reports=[_finite(report) for report in checkpoints.read_reports(runs[name])],
         )
 
 

@@ -50,6 +50,11 @@ class Waiting:
     texts: Sequence[str]
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
+    @property
+    def weight(self) -> int:
+        """How much work it is: a beam goes through its width squared for each text."""
+        return len(self.texts) * self.way.beam**2
+
 
 class Batcher:
     """The queue, and the thread that works on it."""
@@ -58,55 +63,55 @@ class Batcher:
         self.editors, self.batch, self.room = editors, batch, room
         self.alone = alone  # one request at a time, to compare with
         self.queue: deque[Waiting] = deque()
-        self.texts = 0  # waiting or being edited
+        self.taken = 0  # weight of what waits or is being edited
         self.batches = 0
         self._thread = ThreadPoolExecutor(1, initializer=torch.set_flush_denormal, initargs=(True,))
         self._work: asyncio.Task[None] | None = None
 
     async def edit(self, way: Way, texts: Sequence[str], seconds: float) -> Answer:
         """What comes of some texts; BusyError if there is no room, TimeoutError if it takes longer than that."""
-        if self.texts + len(texts) > self.room:
-            raise BusyError
         waiting = Waiting(way, texts)
+        if self.taken + waiting.weight > self.room and self.taken:
+            raise BusyError
         self.queue.append(waiting)
-        self.texts += len(texts)
+        self.taken += waiting.weight
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._go())
-        try:
-            return await asyncio.wait_for(waiting.answer, seconds)
-        finally:
-            self.texts -= len(texts)
+        return await asyncio.wait_for(waiting.answer, seconds)
 
     async def _go(self) -> None:
         """Work until the queue is empty."""
         await asyncio.sleep(0)  # let those in that arrived at the same moment
         while self.queue:
             together = self._together()
-            if not together:
-                continue
-            self.batches += 1
-            texts = [text for waiting in together for text in waiting.texts]
+            if together:
+                await self._do(together)
+
+    async def _do(self, together: Sequence[Waiting]) -> None:
+        """Edit a batch in the thread; room is there again only when that has ended, answered or not."""
+        self.batches += 1
+        texts = [text for waiting in together for text in waiting.texts]
+        try:
             loop = asyncio.get_running_loop()
-            try:
-                answer = await loop.run_in_executor(self._thread, self._edit, together[0].way, texts)
-            except Exception as error:  # whoever asked gets to know
-                for waiting in together:
-                    if not waiting.answer.done():
-                        waiting.answer.set_exception(error)
-                continue
-            _share(answer, together)
+            _share(await loop.run_in_executor(self._thread, self._edit, together[0].way, texts), together)
+        except Exception as error:  # whoever asked gets to know
+            for waiting in together:
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(error)
+        finally:
+            self.taken -= sum(waiting.weight for waiting in together)
 
     def _together(self) -> list[Waiting]:
         """The oldest request and all others that can go with it; who has given up waiting is left out."""
-        self.queue = deque(waiting for waiting in self.queue if not waiting.answer.done())
-        chosen, count, rest = list[Waiting](), 0, deque[Waiting]()
+        chosen, weight, rest = list[Waiting](), 0, deque[Waiting]()
         for waiting in self.queue:
-            fits = not chosen or (
-                waiting.way == chosen[0].way and count + len(waiting.texts) <= self.batch and not self.alone
-            )
-            if fits:
+            if waiting.answer.done():
+                self.taken -= waiting.weight
+                continue
+            alike = not chosen or (waiting.way == chosen[0].way and not self.alone)
+            if alike and (not chosen or weight + waiting.weight <= self.batch):
                 chosen.append(waiting)
-                count += len(waiting.texts)
+                weight += waiting.weight
             else:
                 rest.append(waiting)
         self.queue = rest

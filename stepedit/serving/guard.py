@@ -34,15 +34,19 @@ class Guard:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        begun, seen = False, 0
+        begun, seen, end = False, 0, asyncio.get_running_loop().time() + self.seconds
+
+        whole = False  # the body is here
 
         async def counted() -> Message:
-            nonlocal seen
+            nonlocal seen, whole
             try:
-                message = await (receive() if begun else asyncio.wait_for(receive(), self.seconds))
+                async with asyncio.timeout_at(None if begun or whole else end):
+                    message = await receive()
             except TimeoutError:
                 raise HTTPException(408, f"the request did not arrive within {self.seconds:g} seconds") from None
             seen += len(message.get("body", b""))
+            whole = whole or not message.get("more_body", False)
             if seen > self.largest:
                 raise HTTPException(413, self.too_large)
             return message

@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const SLOW = 1100; // milliseconds between steps
 
-const state = { models: [], shown: [], at: 0, steps: 0, timer: null };
+const state = { models: [], tasks: [], shown: [], at: 0, steps: 0, timer: null, asked: 0 };
 
 function make(name, className, text) {
   const node = document.createElement(name);
@@ -36,7 +36,7 @@ function told(action) {
   if (action.operation === "delete") return `delete ${action.before}${place}`;
   if (action.operation === "swap") return `swap ${action.before}${place}`;
   if (action.operation === "skip") return "an action that does not fit the text";
-  if (action.operation === "rewrite") return `write the whole text`;
+  if (action.operation === "rewrite") return "all at once";
   return `${action.operation} ${action.before} by ${action.after}${place}`;
 }
 
@@ -45,7 +45,12 @@ function tokensAt(result, at) {
   const step = at > 0 ? result.steps[at - 1] : null;
   const nodes = words(step ? step.text : result.source).map((word) => make("span", "", word));
   const next = result.steps[at];
-  if (next && next.operation !== "rewrite") nodes[next.position]?.classList.add("here");
+  if (next && next.operation !== "rewrite" && next.position !== null) {
+    const wide = words(next.before).length;
+    if (!wide) nodes.length > next.position ? nodes[next.position].classList.add("before") : nodes.at(-1)?.classList.add("behind");
+    for (const node of nodes.slice(next.position, next.position + wide)) node.classList.add("here");
+  }
+  if (step?.operation === "rewrite") return compared(words(step.before), words(step.after));
   if (!step || step.position === null) return nodes;
   const fresh = words(step.after).length;
   for (let i = step.position; i < step.position + fresh && i < nodes.length; i++) {
@@ -57,11 +62,31 @@ function tokensAt(result, at) {
   return nodes;
 }
 
+// Two texts with what they share, what went and what came, by a longest common subsequence.
+function compared(old, fresh) {
+  const table = Array.from({ length: old.length + 1 }, () => new Array(fresh.length + 1).fill(0));
+  for (let i = old.length - 1; i >= 0; i--) {
+    for (let j = fresh.length - 1; j >= 0; j--) {
+      table[i][j] = old[i] === fresh[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+    }
+  }
+  const nodes = [];
+  for (let i = 0, j = 0; i < old.length || j < fresh.length;) {
+    if (i < old.length && j < fresh.length && old[i] === fresh[j]) { nodes.push(make("span", "", old[i])); i++; j++; }
+    else if (j >= fresh.length || (i < old.length && table[i + 1][j] >= table[i][j + 1])) nodes.push(make("del", "", old[i++]));
+    else nodes.push(make("ins", "", fresh[j++]));
+  }
+  return nodes;
+}
+
+function ending(result) {
+  return `${result.right ? "✓ holds" : "✗ does not hold"}, ${result.finished ? "finished" : "stopped at the limit"}`;
+}
+
 function verdict(result, at) {
   const node = make("span", "verdict");
   if (at < result.steps.length) return node;
-  const ending = result.finished ? "" : ", stopped at the limit";
-  node.textContent = `${result.right ? "✓ holds" : "✗ does not hold"}${ending}`;
+  node.textContent = ending(result);
   node.classList.add(result.right ? "right" : "wrong");
   return node;
 }
@@ -69,10 +94,8 @@ function verdict(result, at) {
 function consideredAt(result, at) {
   const next = result.steps[at];
   const list = make("ol", "considered");
-  const options = next ? next.alternatives : result.last;
-  const chosen = next ? told(next) : "done";
-  for (const option of options) {
-    const item = make("li", told(option) === chosen ? "chosen" : "");
+  for (const option of next ? next.alternatives : result.last) {
+    const item = make("li", option.chosen ? "chosen" : "");
     item.style.setProperty("--share", `${(100 * option.probability).toFixed(1)}%`);
     item.append(make("span", "", told(option)), make("span", "", percent(option.probability)));
     list.append(item);
@@ -117,17 +140,25 @@ function wayOf(result, at) {
 }
 
 function draw() {
-  const held = $("cards").contains(document.activeElement); // a list of steps that is used by keyboard keeps its focus
+  const held = [...$("cards").children].findIndex((node) => node.contains(document.activeElement));
   $("cards").replaceChildren(...state.shown.map((each) => card(each, state.at)));
-  if (held) $("cards").querySelector("[aria-current]")?.focus();
+  if (held >= 0) $("cards").children[held].querySelector("[aria-current]")?.focus(); // steps used by keyboard keep it
   $("at").max = state.steps;
   $("at").value = state.at;
   $("count").textContent = `step ${state.at} of ${state.steps}`;
-  $("first").disabled = $("back").disabled = state.at === 0;
-  $("last").disabled = $("forth").disabled = state.at >= state.steps;
-  const first = state.shown[0];
-  const step = first && state.at > 0 ? first.result.steps[state.at - 1] : null;
-  $("said").textContent = step ? `Step ${state.at}: ${told(step)}. The text is now: ${step.text}` : "";
+  for (const id of ["first", "back"]) $(id).setAttribute("aria-disabled", state.at === 0);
+  for (const id of ["last", "forth"]) $(id).setAttribute("aria-disabled", state.at >= state.steps);
+  $("said").textContent = state.shown.map(spoken).filter(Boolean).join(" ");
+}
+
+// What a screen reader says of a card at this moment.
+function spoken({ model, result }) {
+  const who = state.shown.length > 1 ? `${model.method}: ` : "";
+  const step = state.at > 0 ? result.steps[state.at - 1] : null;
+  const now = step ? `step ${state.at}: ${told(step)}. The text is now: ${step.text}.` : "";
+  const none = result.steps.length ? "" : "no edit was made.";
+  const end = state.at >= result.steps.length ? ending(result).replace(/^. /, "") : "";
+  return now || none || end ? `${who}${[now, none, end].filter(Boolean).join(" ")}` : "";
 }
 
 function go(at) {
@@ -143,8 +174,12 @@ function pause() {
   $("play").setAttribute("aria-label", "Play");
 }
 
+function toggle() {
+  return state.timer ? pause() : play();
+}
+
 function play() {
-  if (state.timer) return pause();
+  pause();
   if (state.at >= state.steps) go(0);
   $("play").textContent = "❚❚ Pause";
   $("play").setAttribute("aria-label", "Pause");
@@ -161,33 +196,39 @@ async function edit(event) {
   event?.preventDefault();
   pause();
   complain(null);
+  const turn = ++state.asked; // an answer that comes after a later question is not shown
   const text = $("text").value;
   const asked = $("compare").checked ? rivals() : [chosenModel()];
-  $("edit").disabled = true;
   try {
     const answers = await Promise.all(asked.map((model) => {
       const ahead = model.method === "recurrence" ? { beam: Number($("beam").value), verify: $("verify").checked } : {};
-      return ask("api/edit", { model: model.name, text, ...ahead });
+      return ask("api/edit", { model: model.name, text, ...ahead }).catch((error) => ({ error }));
     }));
-    state.shown = answers.map((answer, index) => ({ model: asked[index], result: answer.results[0] }));
+    const wrong = answers.find((answer) => answer.error);
+    if (wrong && answers.every((answer) => answer.error)) throw wrong.error;
+    if (wrong) complain(wrong.error);
+    if (turn !== state.asked) return;
+    state.shown = answers.flatMap((answer, index) => (answer.error ? [] : [{ model: asked[index], result: answer.results[0] }]));
     state.steps = Math.max(...state.shown.map(({ result }) => result.steps.length));
     state.at = 0;
     $("stage").hidden = false;
     $("intro").hidden = true;
     draw();
+    if (event) $("stage").focus(); // so that the keys work at once
     if (state.steps) play();
   } catch (error) {
+    if (turn !== state.asked) return;
     $("stage").hidden = true;
     complain(error);
-  } finally {
-    $("edit").disabled = false;
   }
 }
 
 async function random() {
   complain(null);
+  const turn = ++state.asked;
   try {
     const pair = await ask(`api/models/${encodeURIComponent($("model").value)}/example`);
+    if (turn !== state.asked) return;
     $("text").value = pair.source;
     await edit();
   } catch (error) {
@@ -200,28 +241,38 @@ function offer() {
   const several = rivals().length > 1;
   $("compare-label").hidden = !several;
   if (!several) $("compare").checked = false;
-  const ahead = mine.method === "recurrence" || $("compare").checked;
+  const ahead = mine.method === "recurrence" || ($("compare").checked && rivals().some((model) => model.method === "recurrence"));
   $("beam").disabled = $("verify").disabled = !ahead;
 }
 
 function keys(event) {
   if ($("stage").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
-  const typing = event.target instanceof HTMLElement && event.target.matches("input, select, button, a, textarea");
-  const moves = { ArrowLeft: () => go(state.at - 1), ArrowRight: () => go(state.at + 1), Home: () => go(0), End: () => go(state.steps), " ": play };
-  if (typing || !(event.key in moves)) return;
+  const typing = event.target instanceof HTMLElement && event.target.matches("input:not([type=checkbox]), select, textarea");
+  const pressed = event.key === " " && event.target instanceof HTMLElement && event.target.matches("button, a, input");
+  const moves = { ArrowLeft: () => go(state.at - 1), ArrowRight: () => go(state.at + 1), Home: () => go(0), End: () => go(state.steps), " ": toggle };
+  if (typing || pressed || !(event.key in moves)) return;
   event.preventDefault();
   if (event.key !== " ") pause();
   moves[event.key]();
 }
 
+// A text that the chosen model can read, to begin with; what the user has typed for the same task stays.
+async function sample() {
+  const mine = chosenModel();
+  if (state.sampled === mine.task) return;
+  state.sampled = mine.task;
+  const pair = await ask(`api/models/${encodeURIComponent(mine.name)}/example?seed=1`);
+  if (chosenModel() === mine) $("text").value = pair.source;
+}
+
 async function start() {
   $("ask").addEventListener("submit", edit);
   $("random").addEventListener("click", random);
-  $("model").addEventListener("change", offer);
+  $("model").addEventListener("change", () => { offer(); sample(); });
   $("compare").addEventListener("change", offer);
   const moves = { first: () => go(0), back: () => go(state.at - 1), forth: () => go(state.at + 1), last: () => go(state.steps) };
   for (const [id, move] of Object.entries(moves)) $(id).addEventListener("click", () => { pause(); move(); });
-  $("play").addEventListener("click", play);
+  $("play").addEventListener("click", toggle);
   $("at").addEventListener("input", () => { pause(); go(Number($("at").value)); });
   document.addEventListener("keydown", keys);
   const [models, tasks, runs] = await Promise.all([ask("api/models"), ask("api/tasks"), ask("api/runs")]);
@@ -238,9 +289,8 @@ async function start() {
     $("tasks").append(block);
   }
   if (!models.length) { $("ask").hidden = true; location.replace("watch.html"); return; }
-  const first = tasks.find((task) => task.name === models[0].task);
-  $("text").value = first ? first.source : "";
   offer();
+  await sample();
 }
 
 start().catch(complain);
