@@ -42,10 +42,10 @@ PATIENCE = 5.0  # seconds that a process has for letting go of a folder
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
     """Make the folder, and keep other processes out of it; DataError if one is at work there already."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK, timeout=PATIENCE)
+    lock = FileLock(folder / LOCK, timeout=patience)
     try:
         with lock:
             yield
@@ -151,6 +151,7 @@ def export(folder: Path, out: Path, half: bool) -> int:
     write_run(out, run, words["inputs"], words["outputs"])
     if (folder / METRICS).exists():
         write_whole(out / METRICS, (folder / METRICS).read_bytes())
+    facts = facts | {"exported": True}
     write_tensors(out / BEST, {name: part.half() if half else part for name, part in tensors.items()}, facts)
     return sum(file.stat().st_size for file in out.iterdir())
 
@@ -168,10 +169,10 @@ def read_run(folder: Path) -> Run:
 def read_reports(folder: Path) -> list[dict[str, Any]]:
     """A run's validations so far. A last line that was not written to its end does not count; DataError for others."""
     path = folder / METRICS
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
     try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, UnicodeDecodeError):
         raise DataError(f"{path}: damaged") from None
 
 
@@ -198,6 +199,28 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise DataError(f"{path}: no such file") from None
     except (SafetensorError, json.JSONDecodeError, OSError) as error:
         raise DataError(f"{path}: damaged ({error})") from None
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """The facts alone, without reading the tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts: dict[str, Any] = json.loads((file.metadata() or {}).get("facts", "{}"))
+            return facts
+    except FileNotFoundError:
+        return {}
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+
+
+def exported(folder: Path) -> bool:
+    """Whether a folder holds what editing needs and nothing to go on from."""
+    return bool(read_facts(folder / BEST).get("exported"))
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether a run was trained to its end."""
+    return exported(folder) or bool(read_facts(folder / LATEST).get("standing", {}).get("ended"))
 
 
 def load_weights(net: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:

@@ -24,7 +24,7 @@ Entry = TypeVar("Entry")
 def did_you_mean(kind: str, name: str, choices: Iterable[str]) -> str:
     """One line that says the name is unknown, guesses the one meant, and lists all."""
     names = sorted(choices)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     return f"unknown {kind} {name!r}{guess}; available: {', '.join(names)}"
 
@@ -37,7 +37,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._places = dict(places)
 
     def __getitem__(self, name: str) -> Entry:
-        if name not in self._places:
+        if not isinstance(name, str) or name not in self._places:
             raise UnknownNameError(did_you_mean(self.kind, name, self._places))
         module, attribute = self._places[name].split(":")
         return cast(Entry, getattr(importlib.import_module(module), attribute))

@@ -65,6 +65,7 @@ class Result(BaseModel):
     parameters: int
     steps: int  # of the optimiser, and the time they took
     seconds: float
+    ended: bool  # whether the training had come to its end
     examples: list[Example]
 
 
@@ -133,6 +134,7 @@ def _result(
         parameters=sum(parameter.numel() for parameter in editor.programmer.parameters()),
         steps=steps,
         seconds=seconds,
+        ended=checkpoints.has_ended(place),
         examples=_examples(editor, pairs, headline >= 1, looking),
     )
 

@@ -67,7 +67,7 @@ def _number(values: Mapping[str, Any], name: str, kind: type, least: float) -> A
     """A limit, if it is given."""
     try:
         number = None if name not in values else kind(values[name])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = least - 1
     if number is not None and not number >= least:
         raise UserError(f"{name}: a number of at least {least} was expected, not {values[name]!r}")

@@ -49,6 +49,7 @@ class Standing:
     best_epoch: int = 0
     validated: int = 0  # epochs at the last validation
     seconds: float = 0.0
+    ended: bool = False  # whether the training has come to its end
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,8 @@ class Trainer:
                 losses, saved = [], time.monotonic()
             stale = self.standing.validated - self.standing.best_epoch
             if self.standing.step >= self.total or stale >= self.run.options.patience:
+                self.standing.ended = True
+                self.save()
                 return
             states = self.epoch(epoch)
             for index in range(skip, self.batches):
@@ -265,8 +268,10 @@ class Trainer:
         """Go back to where the folder's run was last saved."""
         path = self.folder / checkpoints.LATEST
         if not path.exists():
-            if (self.folder / checkpoints.BEST).exists():
+            if checkpoints.exported(self.folder):
                 raise DataError(f"{self.folder}: exported, so there is no checkpoint to go on from")
+            if self.rank == 0:
+                cut_reports(self.folder, 0)
             return  # killed before anything was saved: from the start
         tensors, facts = checkpoints.read_tensors(path)
         net, averaged, optimisers, own = (

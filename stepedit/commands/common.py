@@ -44,13 +44,13 @@ def make_task(name: str, numbers: int | None, length: int | None, options: Seque
     return TASKS[name].from_options(parsed(options) | {key: value for key, value in said if value is not None})
 
 
-def parsed(options: Sequence[str] | None) -> dict[str, Any]:
+def parsed(options: Sequence[str] | None, flag: str = "--option") -> dict[str, Any]:
     """`NAME=VALUE` as names and values."""
     chosen: dict[str, Any] = {}
     for option in options or []:
         key, equals, value = option.partition("=")
         if not equals:
-            raise UserError(f"--option takes NAME=VALUE, not {option!r}")
+            raise UserError(f"{flag} takes NAME=VALUE, not {option!r}")
         chosen[key] = value
     return chosen
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from stepedit.experiments.places import Event
 
 
+LEAST = 0.05  # minutes of a run
+
+
 def sweep(
     grid: Annotated[
         str, typer.Argument(help="table, numbers, length, size, order, or a YAML file of lists.", show_default=False)
@@ -70,15 +73,15 @@ def sweep(
     from stepedit.experiments import costs, places
     from stepedit.experiments.grid import expand, grids
 
-    values = {name: _values(value) for name, value in parsed(fixed).items()} | ({"data": data} if data else {})
+    values = {name: _values(value) for name, value in parsed(fixed, "--set").items()} | ({"data": data} if data else {})
     cells = expand(grids(grid, task or []), values, limit)
+    workers = workers or max(1, len(places.cores()) // threads)
+    if budget is not None:
+        cells = _fitted(cells, costs.minutes_of(budget), workers)
     states = {cell.name: costs.state(cell, out) for cell in cells}
     todo = [cell for cell in cells if states[cell.name] != "finished"]
-    workers = workers or max(1, len(places.cores()) // threads)
-    if budget:
-        todo = _fitted(todo, costs.minutes_of(budget), workers)
     if plan:
-        _show_plan(cells, todo, out, workers, threads)
+        _show_plan(cells, out, workers, threads)
         return
     console().print(Text(f"{len(cells)} runs, {len(cells) - len(todo)} of them finished already; in {out}"))
     events = places.on_ray(todo, out, ray, threads) if ray else places.on_this_machine(todo, out, workers, threads)
@@ -91,26 +94,33 @@ def _values(text: str) -> list[Any]:
 
     if not all(text.split(",")):
         raise UserError(f"--set takes NAME=VALUE[,VALUE], and a value is missing in {text!r}")
-    return [yaml.safe_load(part) for part in text.split(",")]
+    try:
+        return [yaml.safe_load(part) for part in text.split(",")]
+    except yaml.YAMLError:
+        raise UserError(f"--set takes NAME=VALUE[,VALUE], and {text!r} is no list of values") from None
 
 
-def _fitted(todo: Sequence[Cell], minutes: float, workers: int) -> list[Cell]:
-    """The same runs, each with its share of the time."""
+def _fitted(cells: Sequence[Cell], minutes: float, workers: int) -> list[Cell]:
+    """The same runs, each with its share of the time; finished ones count, so a second start gives the same shares."""
     from stepedit.experiments.grid import Cell
 
-    share = 0.95 * minutes / max(1, ceil(len(todo) / workers))  # scoring takes a little, too
-    return [Cell(cell.name, cell.values | {"max_minutes": share}) for cell in todo]
+    share = 0.95 * minutes / ceil(len(cells) / workers)  # scoring takes a little, too
+    if share < LEAST:
+        raise UserError(f"--budget: {60 * share:.1f} seconds for each of {len(cells)} runs are too little")
+    return [
+        Cell(cell.name, cell.values | {"max_minutes": min(share, float(cell.values.get("max_minutes", share)))})
+        for cell in cells
+    ]
 
 
-def _show_plan(cells: Sequence[Cell], todo: Sequence[Cell], out: Path, workers: int, threads: int) -> None:
+def _show_plan(cells: Sequence[Cell], out: Path, workers: int, threads: int) -> None:
     import torch
 
     from stepedit.experiments.costs import estimate
 
     torch.set_num_threads(threads)
-    later = {cell.name: cell for cell in todo}
     with progress_bar("timing a few steps of each") as progress:
-        costs = estimate([later.get(cell.name, cell) for cell in cells], out, progress)
+        costs = estimate(cells, out, progress)
     console().print(aligned([["run", "state", "epochs left", "minutes"], *map(_row, costs)]))
     whole = sum(cost.minutes for cost in costs)
     rest = sum(cost.state != "finished" for cost in costs)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from stepedit import checkpoints, results
 from stepedit.config import Options, Run
-from stepedit.errors import DataError
+from stepedit.errors import DataError, UserError
 from stepedit.experiments.grid import PAPER
+from stepedit.experiments.places import LOG
 from stepedit.reference import Figures, paper
 from stepedit.registry import METHODS, TASKS
 from stepedit.results import Result
@@ -130,20 +131,47 @@ def collect(root: Path) -> Collection:
     for folder in places:
         try:
             kept = _read(folder)
-        except DataError as error:
+            rows.setdefault(setting_of(kept), []).append(kept)
+        except UserError as error:
             problems.append(str(error))
-            continue
-        rows.setdefault(setting_of(kept), []).append(kept)
+        except (KeyError, ValueError, TypeError):
+            problems.append(f"{folder}: damaged")
+    problems += [f"{path.parent}: failed; see {path.name}" for path in _failed(root)]
     if not places:
         raise DataError(f"{root}: no runs here")
-    return Collection({setting: Row(setting, tuple(runs)) for setting, runs in rows.items()}, problems)
+    return Collection({setting: _row(setting, runs, problems) for setting, runs in rows.items()}, problems)
+
+
+def _failed(root: Path) -> list[Path]:
+    """Logs of runs that came to nothing."""
+    return sorted(log for log in root.rglob(LOG) if not (log.parent / checkpoints.CONFIG).exists())
+
+
+def _row(setting: Setting, runs: list[Kept], problems: list[str]) -> Row:
+    """The runs of a setting, one for each seed and all taught with the same data; what is left out is a problem."""
+    chosen: dict[int, Kept] = {}
+    runs = sorted(runs, key=lambda kept: (-kept.result.steps, str(kept.folder)))
+    for kept in runs:
+        if kept.run.data != runs[0].run.data:
+            problems.append(f"{kept.folder}: taught with other data than {runs[0].folder}, which is shown")
+        elif kept.run.seed in chosen:
+            problems.append(f"{kept.folder}: {chosen[kept.run.seed].folder} is the same with more steps, and is shown")
+        else:
+            chosen[kept.run.seed] = kept
+    return Row(setting, tuple(chosen.values()))
 
 
 def _read(folder: Path) -> Kept:
     run, result = checkpoints.read_run(folder), results.read(folder)
     if result is None:
         raise DataError(f"{folder}: not scored on test yet; `stepedit evaluate {folder}` does that")
-    return Kept(folder, run, result, checkpoints.read_reports(folder))
+    if not result.ended:
+        raise DataError(f"{folder}: was scored before its training had ended")
+    headline = TASKS[run.task].metrics[0]
+    curve = checkpoints.read_reports(folder)
+    if headline not in result.metrics or any(headline not in point["metrics"] for point in curve):
+        raise DataError(f"{folder}: damaged (no {headline} accuracy)")
+    return Kept(folder, run, result, curve)
 
 
 def setting_of(kept: Kept) -> Setting:

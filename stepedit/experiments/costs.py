@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from stepedit import checkpoints, results
-from stepedit.errors import UserError
+from stepedit.errors import DataError, UserError, located
 from stepedit.experiments.grid import Cell
+from stepedit.experiments.worker import differs
 from stepedit.runs import Wanted, make_trainer
 from stepedit.training import LEFT_FOR_STEPS, seconds_per_step
 
@@ -29,10 +30,15 @@ class Cost:
 
 
 def state(cell: Cell, out: Path) -> State:
-    """How far a run is."""
-    if results.read(out / cell.name):
-        return "finished"
-    return "begun" if (out / cell.name / checkpoints.CONFIG).exists() else "to do"
+    """How far a run is; a folder that is damaged or another run's is left to the worker, which says so."""
+    folder = out / cell.name
+    try:
+        if not (folder / checkpoints.CONFIG).exists() or differs(checkpoints.read_run(folder), cell.wanted().run):
+            return "to do"
+        result = results.read(folder)
+        return "finished" if result and result.ended else "begun"
+    except DataError:
+        return "to do"
 
 
 def estimate(cells: Sequence[Cell], out: Path, progress: Callable[[int, int], None] | None = None) -> list[Cost]:
@@ -45,7 +51,8 @@ def estimate(cells: Sequence[Cell], out: Path, progress: Callable[[int, int], No
             asked = Wanted(checkpoints.read_run(out / cell.name))
         shape = asked.run.model_dump_json(exclude={"seed", "size", "data", "epochs", "validate_every"})
         if now != "finished" and shape not in times:
-            times[shape] = step_time(asked)
+            with located(cell.name):
+                times[shape] = step_time(asked)
         costs.append(_cost(cell, now, asked, times.get(shape, 0.0), out))
         if progress:
             progress(number + 1, len(cells))
@@ -84,7 +91,7 @@ def minutes_of(budget: str) -> float:
     for letter in budget.strip().lower():
         if letter in units and number:
             total, number = total + float(number) * units[letter], ""
-        elif letter in "0123456789." and number.count(".") + (letter == ".") <= 1:
+        elif letter in "0123456789" or (letter == "." and number and "." not in number):
             number += letter
         else:
             total, number = -1.0, ""

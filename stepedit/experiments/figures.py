@@ -54,7 +54,7 @@ def svg(figure: Figure) -> str:
 
     file = io.StringIO()
     with rc_context({"svg.hashsalt": "stepedit"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     return text[text.index("<svg") :]
 
@@ -120,7 +120,7 @@ def curves(rows: Sequence[Row]) -> Figure | None:
     for place, task in zip(places, tasks, strict=True):
         for row in (row for row in rows if row.setting.task == task and row.runs):
             curve = row.runs[0].curve
-            style = {**look(row.setting.method), "markersize": 0}
+            style = {**look(row.setting.method), "markevery": max(1, len(curve) // 6)}
             place.plot(
                 [point["seconds"] / 60 for point in curve],
                 [100 * point["metrics"][row.headline] for point in curve],
@@ -132,7 +132,8 @@ def curves(rows: Sequence[Row]) -> Figure | None:
         place.set_title(f"{task}: {TASKS[task].metrics[0]} accuracy")
         place.set_xlabel("minutes of training")
     places[0].set_ylabel("on validation, %")
-    places[-1].legend(fontsize=7, frameon=False)
+    names = {text: line for place in places for line, text in zip(*place.get_legend_handles_labels(), strict=True)}
+    figure.legend(names.values(), names.keys(), loc="outside lower center", ncols=3, fontsize=7, frameon=False)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from stepedit import datasets
 from stepedit.config import Options, Run
 from stepedit.errors import DataError, UserError, located
 from stepedit.reference import line
@@ -16,6 +18,7 @@ from stepedit.registry import METHODS, TASKS, did_you_mean
 from stepedit.runs import LIMITS, RUN, Wanted, read_values, task_options, wanted
 
 LIMIT = 1_000  # runs in a sweep, unless a higher limit is said
+LONGEST = 120  # letters of a name for options
 PAPER = ("aor", "aes", "aec")  # the tasks of the paper
 UNNAMED = ("task", "method", "mode", "numbers", "length", "size", "seed", "data", "threads", "device", *LIMITS)
 
@@ -81,9 +84,11 @@ def expand(grids: Sequence[Grid], fixed: Grid, limit: int = LIMIT) -> list[Cell]
         total += _count(axes)
         if total > limit:
             raise UserError(f"that is {total:,} runs or more, and {limit:,} is the limit; set another with --limit")
+        varied = {name for name, values in axes.items() if len(values) > 1}
         for values in product(*axes.values()):
-            cell = _cell(dict(zip(axes, values, strict=True)))
-            cells.setdefault(cell.name, cell)
+            cell = _cell(dict(zip(axes, values, strict=True)), varied)
+            if cells.setdefault(cell.name, cell) != cell:
+                raise UserError(f"two runs of this grid would have the same name, {cell.name}")
     if not cells:
         raise UserError("no run is in this grid")
     for cell in cells.values():
@@ -100,10 +105,13 @@ def _count(axes: Mapping[str, list[Any]]) -> int:
     return count
 
 
-def _cell(values: dict[str, Any]) -> Cell:
+def _cell(values: dict[str, Any], varied: set[str]) -> Cell:
     """A combination with its defaults filled in, and a name."""
     if "task" not in values:
         raise DataError(f"a grid must say `task`: one of {', '.join(TASKS)}")
+    for name in ("task", "method", "mode", "preset", "programmer", "data"):
+        if not isinstance(values.get(name), str | None):
+            raise UserError(f"{name}: a name was expected, not {values[name]!r}")
     known = (*RUN, *LIMITS, *Options.model_fields, *task_options(values["task"]))
     for name, value in values.items():
         if name not in known:
@@ -113,8 +121,20 @@ def _cell(values: dict[str, Any]) -> Cell:
     defaults = {name: field.default for name, field in Run.model_fields.items() if name in ("method", "mode", "size")}
     whole = {**defaults, "seed": 0, **_defaults(values["task"]), **values}
     if whole.get("data") is not None:
-        whole["data"] = _placed(str(whole["data"]), whole)
-    return Cell(_name(whole, values), whole)
+        template, whole["data"] = whole["data"], _placed(whole["data"], whole)
+        if whole["data"] == template and not {"numbers", "length"} & set(values):
+            whole |= _fitted(whole["task"], Path(template))
+        elif not Path(whole["data"]).exists():
+            raise DataError(f"{whole['data']}: no such file or folder")
+    return Cell(_name(whole, values, varied), whole)
+
+
+def _fitted(task: str, data: Path) -> dict[str, int]:
+    """The setting that existing data are of."""
+    splits = datasets.read(data)
+    found = datasets.task_of(splits, task)
+    size = sum(map(len, splits.splits.values()))
+    return {"numbers": getattr(found, "numbers", 0), "length": getattr(found, "length", 0), "size": size}
 
 
 def _defaults(task: str) -> dict[str, Any]:
@@ -131,10 +151,16 @@ def _placed(template: str, values: Mapping[str, Any]) -> str:
         raise UserError(f"data: {template!r} has a place to fill in that no option is called") from None
 
 
-def _name(whole: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    """A name that tells a run from all others of a sweep."""
+def _name(whole: Mapping[str, Any], said: Mapping[str, Any], varied: set[str]) -> str:
+    """A name that tells a run from all others of a sweep, short enough for any file system."""
     parts = [whole["task"], whole["method"], whole["mode"]]
     parts += [f"{whole['numbers']}N", f"{whole['length']}L", f"{whole['size']}D", f"seed{whole['seed']}"]
-    parts += ["files"] if whole.get("data") is not None else []
-    parts += [f"{name}={said[name]}" for name in sorted(said) if name not in UNNAMED]
+    parts += [f"files{_digest(whole['data'])}"] if whole.get("data") is not None else []
+    also = varied & {*LIMITS, "threads", "device"}
+    rest = [f"{name}={said[name]}" for name in sorted(said) if name not in UNNAMED or name in also]
+    parts += rest if len("-".join(rest)) < LONGEST else [_digest("-".join(rest))]
     return re.sub(r"[^\w.=-]+", "_", "-".join(map(str, parts)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

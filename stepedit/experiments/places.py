@@ -12,13 +12,16 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Generator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from stepedit import results
 from stepedit.errors import UserError
 from stepedit.experiments.grid import Cell
 
@@ -86,6 +89,7 @@ def _start(cell: Cell, folder: Path, threads: int, kept: set[int]) -> subprocess
     """A worker process for one run; what it says goes into the run's log."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "STEPEDIT_CORES": ",".join(map(str, sorted(kept)))}
+    environment["STEPEDIT_SWEEP"] = str(os.getpid())  # when this process is gone, the worker stops
     with (folder / LOG).open("a", encoding="utf-8") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "stepedit.experiments.worker", str(folder)],
@@ -140,24 +144,35 @@ def _reach(address: str) -> None:
 
 
 def _on_cluster(ray: Any, cells: Sequence[Cell], out: Path, threads: int) -> Generator[Event]:
+    if max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0) < threads:
+        raise UserError(f"no node of this cluster has the {threads} cores that --threads asks for")
     start = ray.remote(num_cpus=threads, max_retries=REPLACED)(remotely)
+
+    def submit(cell: Cell) -> Any:
+        data = cell.values.get("data")
+        values = cell.values | {"threads": threads, "data": str(Path(data).resolve()) if data else None}
+        graphics = 1 if str(cell.values.get("device", "cpu")).startswith("cuda") else 0
+        return start.options(num_gpus=graphics).remote(values, str(out / cell.name))
+
     tries, running = dict.fromkeys((cell.name for cell in cells), 1), {}
     for cell in cells:
-        running[start.remote(cell.values | {"threads": threads}, str(out / cell.name))] = cell
+        running[submit(cell)] = cell
         yield Event(cell, "started")
     while running:
         done, _ = ray.wait(list(running), timeout=None)
         cell = running.pop(done[0])
         try:
             ray.get(done[0])
+            if results.read(out / cell.name) is None:
+                raise UserError(f"{out} is not the same folder on the cluster's nodes as here")
             yield Event(cell, "finished")
         except ray.exceptions.RayError as error:
-            said = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
+            said = (str(getattr(error, "cause", None) or error).strip().splitlines() or ["no reason given"])[-1]
             if tries[cell.name] >= TRIES:
                 yield Event(cell, "failed", said)
                 continue
             tries[cell.name] += 1
-            running[start.remote(cell.values | {"threads": threads}, str(out / cell.name))] = cell
+            running[submit(cell)] = cell
             yield Event(cell, "again", said)
 
 
@@ -165,4 +180,11 @@ def remotely(values: dict[str, Any], folder: str) -> None:
     """One run, in a worker of the cluster."""
     from stepedit.experiments.worker import complete
 
-    complete(values, Path(folder))
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / LOG).open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
+        try:
+            complete(values, place)
+        except Exception:
+            traceback.print_exc()
+            raise

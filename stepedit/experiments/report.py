@@ -15,6 +15,7 @@ from stepedit.experiments import figures
 from stepedit.experiments.collection import Collection, Row, main_settings, shown_metrics
 from stepedit.experiments.grid import PAPER
 from stepedit.reference import AXES
+from stepedit.registry import TASKS
 from stepedit.results import Example
 
 TITLE = "stepedit beside the paper"
@@ -153,7 +154,7 @@ def as_csv(collection: Collection) -> str:
     writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
     writer.writeheader()
     for row in collection.table() + collection.others():
-        for metric in shown_metrics(row):
+        for metric in TASKS[row.setting.task].metrics:
             writer.writerow(_record(row, metric))
     return file.getvalue()
 

@@ -24,6 +24,7 @@ from stepedit.runs import Wanted, make_trainer, wanted
 from stepedit.training import Trainer, make_method, settled
 
 STOPPED = 130  # exit code
+PATIENCE = 600.0  # seconds that a worker of a sweep that was killed has for coming to its end
 
 
 class StoppedError(UserError):
@@ -32,11 +33,12 @@ class StoppedError(UserError):
 
 def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | None = None) -> Result:
     """Train a run to its end, or go on with it, and score it on test; what is finished is left alone."""
-    with checkpoints.locked(folder):
+    with checkpoints.locked(folder, PATIENCE):
+        asked = wanted(values)
         done = results.read(folder)
-        if done:
+        if done and done.ended and not _other(asked, folder):
             return done
-        trainer = _begun(wanted(values), folder)
+        trainer = _begun(asked, folder)
 
         def look(step: int, loss: float) -> None:
             trainer.stopping = stop is not None and stop.is_set()
@@ -51,15 +53,20 @@ def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | No
 def _begun(asked: Wanted, folder: Path) -> Trainer:
     """The run's trainer, where it left off if it was begun."""
     if (folder / checkpoints.CONFIG).exists():
-        run = checkpoints.read_run(folder)
-        if differs(run, asked.run):
-            raise DataError(f"{folder}: another run is here, with other options ({differs(run, asked.run)})")
-        trainer = make_trainer(Wanted(run), folder, begun=True)
+        if other := _other(asked, folder):
+            raise DataError(f"{folder}: another run is here, with other options ({other})")
+        here = {"threads": asked.run.threads, "device": asked.run.device}
+        trainer = make_trainer(Wanted(checkpoints.read_run(folder).model_copy(update=here)), folder, begun=True)
         trainer.resume()
     else:
         trainer = make_trainer(asked, folder)
         trainer.begin()
     return trainer
+
+
+def _other(asked: Wanted, folder: Path) -> str:
+    """In what the run of a folder, if there is one, is not the one asked for."""
+    return differs(checkpoints.read_run(folder), asked.run) if (folder / checkpoints.CONFIG).exists() else ""
 
 
 def differs(one: Run, other: Run) -> str:
@@ -72,7 +79,7 @@ def differs(one: Run, other: Run) -> str:
 
 def main() -> None:
     """Complete one run, as a process of its own."""
-    stop, parent = threading.Event(), os.getppid()
+    stop, parent = threading.Event(), int(os.environ.get("STEPEDIT_SWEEP", os.getppid()))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 

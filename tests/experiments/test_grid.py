@@ -44,9 +44,29 @@ def test_names_tell_runs_apart(tmp_path: Path) -> None:
     assert not any(set(cell.name) & set("/ :") for cell in cells)
 
 
-def test_places_in_a_data_folder_are_filled_in() -> None:
-    cells = expand(grids("table", ["aes"]), {"data": "d/{task}/{numbers}N/{length}L/{size}D"})
-    assert {cell.values["data"] for cell in cells} == {"d/aes/100N/5L/10000D"}
+def test_places_in_a_data_folder_are_filled_in(tmp_path: Path) -> None:
+    place = tmp_path / "aes" / "100N" / "5L" / "10000D"
+    place.mkdir(parents=True)
+    cells = expand(grids("table", ["aes"]), {"data": f"{tmp_path}/{{task}}/{{numbers}}N/{{length}}L/{{size}}D"})
+    assert {cell.values["data"] for cell in cells} == {str(place)}
+    with pytest.raises(UserError, match="aor/10N/5L/10000D: no such file or folder"):
+        expand(grids("table", ["aor"]), {"data": f"{tmp_path}/{{task}}/{{numbers}}N/{{length}}L/{{size}}D"})
+
+
+def test_the_setting_of_existing_data_is_theirs(tmp_path: Path) -> None:
+    for split in ("train", "val", "test"):
+        (tmp_path / f"{split}_x.txt").write_text("2 3 6\n" * 3)
+        (tmp_path / f"{split}_y.txt").write_text("2 * 3 == 6\n" * 3)
+    (cell,) = expand([{"task": "aor", "data": str(tmp_path)}], {})
+    assert (cell.values["length"], cell.values["size"]) == (3, 9)
+
+
+def test_lists_of_limits_are_runs_of_their_own_and_names_stay_short() -> None:
+    cells = expand([{"task": "aor", "max_epochs": [1, 3], **dict.fromkeys(("dropout", "rate", "clip"), 0.5)}], {})
+    assert len({cell.name for cell in cells}) == 2
+    many = dict.fromkeys(("dropout", "rate", "clip", "weight_decay", "others", "average", "forcing"), 0.123456789012)
+    (long,) = expand([{"task": "aor", **many}], {})
+    assert len(long.name) < 200
 
 
 @pytest.mark.parametrize(
@@ -62,6 +82,11 @@ def test_places_in_a_data_folder_are_filled_in() -> None:
         ("task: aro\n", "unknown task 'aro' (did you mean 'aor'?)"),
         ("task: aor\nmax_minutes: soon\n", "max_minutes: a number of at least 0.01 was expected, not 'soon'"),
         ("task: aor\ndata: 'd/{nubmers}'\n", "has a place to fill in that no option is called"),
+        ("task: 3\n", "task: a name was expected, not 3"),
+        ("task: aor\nmethod: 3\n", "method: a name was expected, not 3"),
+        ("task: [[aor]]\n", "task: a name was expected"),
+        ("task: aor\nmax_epochs: .inf\n", "max_epochs: a number of at least 1 was expected"),
+        ("task: aor\ndata: nowhere\n", "nowhere"),
         ("- task\n", "names and values of options were expected"),
         ("task: [aor\n", "neither valid YAML nor JSON"),
     ],
@@ -80,7 +105,7 @@ def test_a_budget_is_a_time(text: str, minutes: float) -> None:
     assert minutes_of(text) == pytest.approx(minutes)
 
 
-@pytest.mark.parametrize("text", ["", "4", "h", "-3m", "4x", "1.2.3h", "0m", "soon"])
+@pytest.mark.parametrize("text", ["", "4", "h", ".h", "-3m", "4x", "1.2.3h", "0m", "soon"])
 def test_what_is_no_time_is_no_budget(text: str) -> None:
     with pytest.raises(UserError, match="--budget takes a time"):
         minutes_of(text)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -86,8 +87,62 @@ def test_a_sweep_that_was_ended_goes_on_to_the_same_figures(place: Path, end: si
         assert "the same command goes on" in said
     wait_for(lambda: not workers(out))  # they end by themselves when the sweep is gone
     assert len(figures(out)) < 2
+    before = [path.read_text().splitlines()[0] for path in sorted(out.glob("*/metrics.jsonl"))]
     assert sweep(place, "--out", out).returncode == 0
     assert figures(out) == figures(place / "whole")
+    after = [path.read_text().splitlines()[0] for path in sorted(out.glob("*/metrics.jsonl"))]
+    assert set(before) <= set(after)  # with the seconds of the first time: it did not begin anew
+
+
+def test_a_run_scored_too_early_is_not_finished(place: Path) -> None:
+    out = place / "early"
+    process = subprocess.Popen(
+        command("--out", out, "--set", "method=recurrence"), cwd=place, stdout=subprocess.DEVNULL
+    )
+    wait_for(lambda: any(out.glob("*/model.safetensors")))
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    (run,) = out.iterdir()
+    scored = [sys.executable, "-c", PROGRAM, "evaluate", str(run)]
+    assert subprocess.run(scored, capture_output=True, check=False).returncode == 0
+    again = sweep(place, "--out", out, "--set", "method=recurrence")
+    assert "0 of them finished already" in again.stdout
+    (name,) = figures(out)
+    assert figures(out)[name] == figures(place / "whole")[name]
+
+
+def test_a_worker_that_starts_after_its_sweep_is_gone_stops_by_itself(place: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    worker = subprocess.run(
+        [sys.executable, "-m", "stepedit.experiments.worker", str(place / "orphan")],
+        input=json.dumps(
+            {"task": "sort", "max_epochs": 5_000, "hidden": 16, "heads": 2, "layers": 1, "size": 400, "batch": 32}
+        ),
+        env={**os.environ, "STEPEDIT_SWEEP": str(gone.pid)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert worker.returncode == 130
+    assert "stopped at step" in worker.stderr
+
+
+def test_a_kill_before_the_first_checkpoint_starts_anew(place: Path) -> None:
+    name = next(iter(figures(place / "whole")))
+    shutil.copytree(place / "whole" / name, place / "torn" / name)
+    for lost in ("checkpoint.safetensors", "scores-test.json"):
+        (place / "torn" / name / lost).unlink()
+    assert sweep(place, "--out", "torn", "--set", f"method={name.split('-')[1]}").returncode == 0
+    assert figures(place / "torn")[name] == figures(place / "whole")[name]
+
+
+def test_a_second_start_gives_the_same_budget_to_each_run(place: Path) -> None:
+    shown = [sweep(place, "--plan", "--budget", "1h", "--out", out).stdout for out in ("whole", "empty")]
+    assert "finished" in shown[0]
+    made = sweep(place, "--budget", "2s", "--set", "seed=0,1,2,3", "--out", "empty")
+    assert "too little" in made.stderr
 
 
 def test_a_run_that_fails_is_tried_once_more_and_the_others_go_on(place: Path) -> None:
