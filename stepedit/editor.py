@@ -63,10 +63,12 @@ class Editor:
         checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)
         return cls(run, method, programmer.eval())
 
-    def edit(self, texts: Sequence[str], trace: bool = False, beam: int = 1, verify: bool = False) -> list[Edited]:
+    def edit(
+        self, texts: Sequence[str], trace: bool = False, beam: int = 1, verify: bool = False, least: float = 0.0
+    ) -> list[Edited]:
         """Each text edited, in order; DataError names the first (from 1) that is empty or holds an unknown token."""
         words, sources = self.method.task.vocabulary, self.encode(texts)
-        outcomes = predict(self.programmer, self.method, sources, trace, looking=Looking(beam, verify))
+        outcomes = predict(self.programmer, self.method, sources, trace, looking=Looking(beam, verify, least))
         edited = [
             Edited(text, words.text(outcome.tokens), outcome.finished, outcome)
             for text, outcome in zip(texts, outcomes, strict=True)

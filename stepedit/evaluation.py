@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from stepedit.actions import DONE
 from stepedit.errors import UserError
 from stepedit.interpreter import Outcome
-from stepedit.methods.method import Method
+from stepedit.methods.method import Method, Said, Writer
 from stepedit.methods.recurrence import Recurrence
 from stepedit.metrics import METRICS, Scores
 from stepedit.programmers.programmer import Programmer
@@ -22,19 +25,36 @@ RESAMPLES = 1_000
 
 @dataclass(frozen=True)
 class Looking:
-    """How far ahead is looked: the likeliest action only, or a beam; with the task's check or without."""
+    """How far ahead is looked: the likeliest action only, or a beam; with the task's check or without.
+
+    What the programmer is less sure of than `least`, it does not do: the text is done then.
+    """
 
     beam: int = 1
     verify: bool = False
+    least: float = 0.0
 
     def run(self, programmer: Programmer, method: Method, sources: Sequences, trace: bool) -> list[Outcome]:
-        """Edit some sources; UserError if the method has no actions to look ahead with."""
+        """Edit some sources; UserError if the method has no actions to look ahead with, or to be sure of."""
         if self == GREEDY:
             return method.run(sources, programmer.write, trace)
         if not isinstance(method, Recurrence):
-            raise UserError(f"--beam and --verify look ahead over actions, which {method.name} has none of")
+            raise UserError(
+                f"a beam, the check and a least confidence are for actions, which {method.name} has none of"
+            )
+        if self.least > 0:
+            if self.beam > 1 or self.verify:
+                raise UserError("a least confidence goes with the likeliest action only, not with a beam or the check")
+            return method.run(sources, self._sure(programmer), trace)
         check = method.task.check if self.verify else None
         return search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
+
+    def _sure(self, programmer: Programmer) -> Writer:
+        def write(ids_BT: Tensor, lengths_B: Tensor) -> Said:
+            said = programmer.write(ids_BT, lengths_B)
+            return said._replace(symbols=torch.where((said.confidence < self.least)[:, None], DONE, said.symbols))
+
+        return write
 
 
 GREEDY = Looking()

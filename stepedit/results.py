@@ -56,6 +56,7 @@ class Result(BaseModel):
     pairs: int
     beam: int
     verify: bool
+    least: float
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean, and its 95 % interval
     finished: float
@@ -94,7 +95,8 @@ def score(
 
 def named(looking: Looking) -> str:
     """How far ahead was looked, as part of a file's name."""
-    return f"-beam-{looking.beam}" * (looking.beam > 1) + "-verified" * looking.verify
+    sure = f"-sure-{looking.least:g}" * (looking.least > 0)
+    return f"-beam-{looking.beam}" * (looking.beam > 1) + "-verified" * looking.verify + sure
 
 
 def read(folder: Path, split: str = "test", looking: Looking = GREEDY) -> Result | None:
@@ -125,6 +127,7 @@ def _result(
         pairs=len(pairs),
         beam=looking.beam,
         verify=looking.verify,
+        least=looking.least,
         headline=task.metrics[0],
         metrics={name: (float(each.mean()), *interval(each, rng)) for name, each in came.scores.items()},
         finished=sum(outcome.finished for outcome in came.outcomes) / len(pairs),
@@ -160,7 +163,7 @@ def _examples(
     rows = np.concatenate([np.flatnonzero(right & needed)[:EXAMPLES], np.flatnonzero(~right)[:EXAMPLES]])
     words = editor.method.task.vocabulary
     chosen = pairs.take(rows)
-    edited = editor.edit(words.decode(chosen.sources), True, looking.beam, looking.verify)
+    edited = editor.edit(words.decode(chosen.sources), True, looking.beam, looking.verify, looking.least)
     return [
         Example(
             source=one.source,

@@ -28,7 +28,7 @@ def stepedit(
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "sort"
     setting = ["sort", "--numbers", 20, "--length", 3, "--size", 400]
-    made = stepedit("train", *setting, *SMALL, "--max-epochs", 40, "--seed", 1, "--out", folder)
+    made = stepedit("train", *setting, *SMALL, "--max-epochs", 70, "--seed", 1, "--out", folder)
     assert made.returncode == 0, made.stderr
     assert "best validation sequence" in made.stdout
     (folder.parent / "pairs.tsv").write_text("3 2\t2 3\n" * 40)

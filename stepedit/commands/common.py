@@ -28,6 +28,12 @@ Options = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same data.")]
 
 Beam = Annotated[int, typer.Option(min=1, max=100, help="Texts followed at a time; 1: the likeliest action only.")]
+Least = Annotated[
+    float,
+    typer.Option(
+        "--min-confidence", min=0, max=1, help="Leave the text as it is where the programmer is less sure than this."
+    ),
+]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Let the task's own check of a finished text, which knows the source, decide.")
 ]

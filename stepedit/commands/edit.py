@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import Beam, Verify, console
+from stepedit.commands.common import Beam, Least, Verify, console
 from stepedit.display import aligned, plain, step_diff
 from stepedit.errors import located
 
@@ -28,6 +28,7 @@ def edit(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each text, with its steps.")] = False,
     beam: Beam = 1,
     verify: Verify = False,
+    min_confidence: Least = 0.0,
 ) -> None:
     """Edit texts, one result a line, in order.
 
@@ -40,7 +41,7 @@ def edit(
     first = 0
     while batch := list(islice(lines, BATCH)):
         with located(f"lines from {first + 1} on" if first else "input"):
-            results = editor.edit(batch, trace or as_json, beam, verify)
+            results = editor.edit(batch, trace or as_json, beam, verify, min_confidence)
         for result in results:
             _show(result, editor, trace, as_json)
             if result.verified is False:

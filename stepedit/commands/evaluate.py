@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import Beam, Verify, console, progress_bar
+from stepedit.commands.common import Beam, Least, Verify, console, progress_bar
 from stepedit.display import aligned
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     beam: Beam = 1,
     verify: Verify = False,
+    min_confidence: Least = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Score a run on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
@@ -38,7 +39,7 @@ def evaluate(
         task = make_method(checkpoints.read_run(checkpoints.find(run))).task
         others = {name: lines.encode(task) for name, lines in datasets.read(data).splits.items()}
     with progress_bar(f"editing {split}") as progress:
-        result = score(run, split, Looking(beam, verify), others, progress)
+        result = score(run, split, Looking(beam, verify, min_confidence), others, progress)
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:
@@ -49,6 +50,7 @@ def _show(result: Result) -> None:
     out = console()
     head = f"{result.task} {result.method} {result.mode}, {result.split}: {result.pairs:,} pairs"
     head += f", beam {result.beam}" * (result.beam > 1) + ", verified" * result.verify
+    head += f", at least {result.least:.0%} sure" * (result.least > 0)
     out.print(Text(f"{head}, {result.finished:.1%} finished\n"))
     rows = [["metric", "mean", "95 % interval"]]
     rows += [[name, f"{mean:.2%}", f"{low:.2%} to {high:.2%}"] for name, (mean, low, high) in result.metrics.items()]

@@ -21,11 +21,12 @@ from stepedit import __version__, checkpoints
 from stepedit.editor import Alternative, Editor
 from stepedit.errors import UserError
 from stepedit.interpreter import Step as Taken
-from stepedit.registry import METHODS, TASKS
+from stepedit.registry import METHODS, TASKS, did_you_mean
 from stepedit.results import step_as_data
 from stepedit.serving.batching import Answer, Batcher, BusyError, Way
 from stepedit.serving.guard import Guard
 from stepedit.serving.shelf import Shelf
+from stepedit.tasks.task import Task
 from stepedit.vocabulary import Vocabulary
 
 
@@ -53,6 +54,7 @@ class Asked(BaseModel):
     texts: list[str] | None = Field(None, description="Several texts, instead of one.", min_length=1)
     beam: int = Field(1, ge=1, le=20, description="Texts followed at a time.")
     verify: bool = Field(False, description="Let the task's own check decide which result is taken.")
+    min_confidence: float = Field(0.0, ge=0, le=1, description="Stop where the programmer is less sure than this.")
     trace: bool = Field(True, description="Say each step, and what else was considered.")
 
     @model_validator(mode="after")
@@ -216,7 +218,7 @@ def _add_editing(app: FastAPI, shelf: Shelf, batcher: Batcher, limits: Limits) -
         name = asked.model if asked.model is not None else next(iter(shelf.editors), "")
         editor, texts = _known(shelf, name), asked.all_texts()
         _check(editor, texts, asked, limits)
-        way = Way(name, asked.beam, asked.verify, asked.trace)
+        way = Way(name, asked.beam, asked.verify, asked.trace, asked.min_confidence)
         try:
             answer = await batcher.edit(way, texts, limits.seconds)
         except BusyError:
@@ -240,8 +242,11 @@ def _check(editor: Editor, texts: Sequence[str], asked: Asked, limits: Limits) -
     for number, text in enumerate(texts, start=1):
         if len(text) > limits.characters:
             raise UserError(f"line {number}: longer than {limits.characters:,} characters")
-    if (asked.beam > 1 or asked.verify) and editor.run.method != "recurrence":
-        raise UserError(f"beam and verify look ahead over actions, which {editor.run.method} has none of")
+    ahead = asked.beam > 1 or asked.verify
+    if (ahead or asked.min_confidence) and editor.run.method != "recurrence":
+        raise UserError(f"beam, verify and min_confidence are for actions, which {editor.run.method} has none of")
+    if ahead and asked.min_confidence:
+        raise UserError("min_confidence goes with the likeliest action only, not with beam or verify")
     longest = int(editor.encode(texts).lengths.max())
     if longest > limits.tokens:
         raise UserError(f"a text has {longest} tokens; {limits.tokens} is the limit")
@@ -333,13 +338,23 @@ def _add_facts(app: FastAPI, shelf: Shelf) -> None:
         """The methods there are."""
         return {name: METHODS[name].title for name in METHODS}
 
+    @app.get("/api/tasks/{name}/example", responses=_wrong(404, 422))
+    def task_example(name: str, seed: Annotated[int | None, Query(ge=0, lt=2**63)] = None) -> Pair:
+        """A random text of a task in its usual setting."""
+        if name not in TASKS:
+            raise HTTPException(404, did_you_mean("task", name, TASKS))
+        return _draw(TASKS[name].from_options({}), seed)
+
     @app.get("/api/models/{name}/example", responses=_wrong(404, 422))
     def example(name: str, seed: Annotated[int | None, Query(ge=0, lt=2**63)] = None) -> Pair:
         """A random text that the model could be asked about."""
-        task = _known(shelf, name).method.task
-        pairs = task.generate(1, np.random.default_rng(seed))
-        source, target = (task.vocabulary.decode(side)[0] for side in (pairs.sources, pairs.targets))
-        return Pair(source=source, target=target)
+        return _draw(_known(shelf, name).method.task, seed)
+
+
+def _draw(task: Task, seed: int | None) -> Pair:
+    pairs = task.generate(1, np.random.default_rng(seed))
+    source, target = (task.vocabulary.decode(side)[0] for side in (pairs.sources, pairs.targets))
+    return Pair(source=source, target=target)
 
 
 def _add_runs(app: FastAPI, runs: dict[str, Path]) -> None:

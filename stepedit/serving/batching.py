@@ -31,6 +31,7 @@ class Way(NamedTuple):
     beam: int
     verify: bool
     trace: bool
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Batcher:
     def _edit(self, way: Way, texts: Sequence[str]) -> Answer:
         editor = self.editors[way.model]
         with torch.inference_mode():
-            edited = editor.edit(texts, way.trace, way.beam, way.verify)
+            edited = editor.edit(texts, way.trace, way.beam, way.verify, way.least)
             alternatives = editor.alternatives(edited, SHOWN) if way.trace else [[] for _ in edited]
         return Answer(edited, editor.holds(edited), alternatives)
 

@@ -34,7 +34,15 @@ def write_run(folder: Path, mean: float, text: str = "2 2 4", **values: Any) -> 
     metrics = dict.fromkeys(("equation", "token", "sequence", "holds"), (mean, mean - 0.02, mean + 0.02))
     result = Result(
         **{name: getattr(run, name) for name in ("task", "method", "mode", "size")},
-        **{"split": "test", "pairs": 100, "beam": 1, "verify": False, "headline": "equation", "metrics": metrics},
+        **{
+            "split": "test",
+            "pairs": 100,
+            "beam": 1,
+            "verify": False,
+            "least": 0.0,
+            "headline": "equation",
+            "metrics": metrics,
+        },
         **{"finished": 1.0, "paper": None, "by_edits": {}, "by_length": {}, "parameters": 10, "steps": 1234},
         **{"seconds": 90.0, "ended": True, "examples": [example]},
     )

@@ -112,7 +112,7 @@ def test_what_there_is_can_be_asked(app: Guard) -> None:
         ({"texts": []}, 422, "texts"),
         ({"text": "3 2", "beam": 0}, 422, "beam"),
         ({"text": "3 2", "colour": 1}, 422, "colour"),
-        ({"text": "3 2", "model": "tagging", "beam": 2}, 422, "look ahead over actions"),
+        ({"text": "3 2", "model": "tagging", "beam": 2}, 422, "are for actions, which tagging has none of"),
         ({"text": "3 " * 49}, 422, "a text has 49 tokens; 20 is the limit"),
         ({"text": "3" * 101}, 422, "longer than 100 characters"),
         ({"texts": ["3 2"] * 9}, 422, "9 texts are too many at once; 8 is the limit"),
@@ -209,7 +209,7 @@ def test_nothing_that_its_own_description_allows_breaks_it(shelf: Shelf, runs: P
     app = make_app(shelf, [runs / "recurrence"], limits=TIGHT)
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [found.ok() for found in schema.get_all_operations()]
-    assert len(operations) == 8
+    assert len(operations) == 9
     codes: list[int] = []
     for operation in operations:
         for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
@@ -250,6 +250,15 @@ def test_whatever_its_vocabulary_can_say_is_answered(shelf: Shelf) -> None:
             assert sum(each["chosen"] for each in result["last"]) <= result["finished"]
 
     answered()
+
+
+def test_what_the_programmer_is_not_sure_of_is_not_done(app: Guard) -> None:
+    (bold,) = post(app, text="9 5 2").json()["results"]
+    least = max(step["confidence"] for step in bold["steps"])
+    (shy,) = post(app, text="9 5 2", min_confidence=1.0).json()["results"]
+    assert (shy["text"], shy["steps"]) == ("9 5 2", [])
+    assert least < 1
+    assert post(app, text="9 5 2", min_confidence=0.5, beam=2).status_code == 422
 
 
 def test_too_wide_a_beam_for_so_much_text_is_refused(shelf: Shelf) -> None:

@@ -206,6 +206,16 @@ def test_names_and_roles_are_there_for_screen_readers(page: Page) -> None:
     assert page.locator("main").count() == page.locator("h1").count() == 1
 
 
+def test_a_method_can_be_chosen_and_the_api_is_described(page: Page, address: str) -> None:
+    page.select_option("#method", "tagging")
+    expect(page.locator("#model")).to_have_value("tagging")
+    edit(page, "9 5 2")
+    expect(page.locator(".card h2")).to_have_text("tagging · tagging")
+    page.goto(f"{address}/docs.html")
+    expect(page.locator(".calls h2", has_text="POST /api/edit")).to_be_visible()
+    shot(page, "docs")
+
+
 def test_the_learning_curve_of_a_watched_run_is_drawn(page: Page, address: str) -> None:
     page.goto(f"{address}/watch.html")
     expect(page.locator(".curves h2")).to_have_text("recurrence: sort recurrence online")

@@ -192,6 +192,13 @@ const rivals = () => state.models.filter((model) => {
   return model.task === mine.task && JSON.stringify(model.setting) === JSON.stringify(mine.setting);
 });
 
+// How far ahead is looked; a least confidence goes with the likeliest action only.
+function looking() {
+  const beam = Number($("beam").value);
+  const verify = $("verify").checked;
+  return beam > 1 || verify ? { beam, verify } : { min_confidence: Number($("least").value) };
+}
+
 async function edit(event) {
   event?.preventDefault();
   pause();
@@ -201,7 +208,7 @@ async function edit(event) {
   const asked = $("compare").checked ? rivals() : [chosenModel()];
   try {
     const answers = await Promise.all(asked.map((model) => {
-      const ahead = model.method === "recurrence" ? { beam: Number($("beam").value), verify: $("verify").checked } : {};
+      const ahead = model.method === "recurrence" ? looking() : {};
       return ask("api/edit", { model: model.name, text, ...ahead }).catch((error) => ({ error }));
     }));
     const wrong = answers.find((answer) => answer.error);
@@ -243,6 +250,10 @@ function offer() {
   if (!several) $("compare").checked = false;
   const ahead = mine.method === "recurrence" || ($("compare").checked && rivals().some((model) => model.method === "recurrence"));
   $("beam").disabled = $("verify").disabled = !ahead;
+  $("least").disabled = !ahead || $("verify").checked || $("beam").value !== "1";
+  const methods = [...new Set(rivals().map((model) => model.method))];
+  $("method").replaceChildren(...methods.map((name) => make("option", "", name)));
+  $("method").value = mine.method;
 }
 
 function keys(event) {
@@ -269,7 +280,11 @@ async function start() {
   $("ask").addEventListener("submit", edit);
   $("random").addEventListener("click", random);
   $("model").addEventListener("change", () => { offer(); sample(); });
-  $("compare").addEventListener("change", offer);
+  for (const id of ["compare", "beam", "verify"]) $(id).addEventListener("change", offer);
+  $("method").addEventListener("change", () => {
+    $("model").value = rivals().find((model) => model.method === $("method").value).name;
+    offer();
+  });
   const moves = { first: () => go(0), back: () => go(state.at - 1), forth: () => go(state.at + 1), last: () => go(state.steps) };
   for (const [id, move] of Object.entries(moves)) $(id).addEventListener("click", () => { pause(); move(); });
   $("play").addEventListener("click", toggle);
