@@ -18,7 +18,7 @@ done
 
 say "Teaching: put the operators back, Recurrence, for three minutes"
 rm -rf demo/run
-stepedit train aor --data demo/aor --mode augmented --max-minutes 3 --out demo/run
+stepedit train aor --data demo/aor --mode augmented --layers 2 --max-minutes 3 --out demo/run
 
 say "How right it is on pairs it has never seen, beside what the paper's authors got in 1.3 hours on a graphics card"
 stepedit evaluate demo/run
