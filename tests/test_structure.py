@@ -53,7 +53,7 @@ SHARED = {
     "methods": {"method"},
     "programmers": {"programmer", "layers"},
     "experiments": {"grid", "worker", "places", "costs", "collection", "figures"},
-    "serving": {"shelf", "batching", "guard"},
+    "serving": {"shelf", "batching", "guard", "shapes"},
     "commands": {"common", "watch"},
 }  # what files of one folder may share
 

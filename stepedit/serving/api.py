@@ -14,7 +14,6 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from stepedit import __version__, checkpoints
@@ -25,6 +24,7 @@ from stepedit.registry import METHODS, TASKS, did_you_mean
 from stepedit.results import step_as_data
 from stepedit.serving.batching import Answer, Batcher, BusyError, Way
 from stepedit.serving.guard import Guard
+from stepedit.serving.shapes import Asked, Considered, Edits, ModelInfo, One, Pair, Step, TaskInfo, Watched, Wrong
 from stepedit.serving.shelf import Shelf
 from stepedit.tasks.task import Task
 from stepedit.vocabulary import Vocabulary
@@ -42,116 +42,6 @@ class Limits:
     batch: int = 256  # texts that are edited together
     room: int = 2_048  # texts that wait or are being edited at the most, times the beam's width squared
     seconds: float = 30.0
-
-
-class Asked(BaseModel):
-    """What to edit, and how."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    model: str | None = Field(None, description="A model's name; the first one if not said.", max_length=200)
-    text: str | None = Field(None, description="One text.")
-    texts: list[str] | None = Field(None, description="Several texts, instead of one.", min_length=1)
-    beam: int = Field(1, ge=1, le=20, description="Texts followed at a time.")
-    verify: bool = Field(False, description="Let the task's own check decide which result is taken.")
-    min_confidence: float = Field(0.0, ge=0, le=1, description="Stop where the programmer is less sure than this.")
-    trace: bool = Field(True, description="Say each step, and what else was considered.")
-
-    @model_validator(mode="after")
-    def _one_or_several(self) -> Asked:
-        if (self.text is None) == (self.texts is None):
-            raise ValueError("either `text` or `texts` is needed, not both")
-        return self
-
-    def all_texts(self) -> list[str]:
-        """The texts."""
-        return self.texts if self.texts is not None else [self.text or ""]
-
-
-class Considered(BaseModel):
-    """An action that the programmer considered; the one it took is chosen."""
-
-    chosen: bool
-    operation: str
-    position: int | None
-    before: str
-    after: str
-    probability: float
-
-
-class Step(BaseModel):
-    """One action and what it did."""
-
-    operation: str
-    position: int | None
-    before: str
-    after: str
-    text: str
-    skipped: bool
-    confidence: float
-    alternatives: list[Considered]
-
-
-class One(BaseModel):
-    """What came of one text."""
-
-    source: str
-    text: str
-    finished: bool
-    right: bool
-    verified: bool | None
-    steps: list[Step]
-    last: list[Considered]  # what was considered at the end
-
-
-class Edits(BaseModel):
-    """What came of a request."""
-
-    model: str
-    results: list[One]
-
-
-class ModelInfo(BaseModel):
-    """A model that can be asked."""
-
-    name: str
-    task: str
-    method: str
-    mode: str
-    setting: dict[str, Any]
-    parameters: int
-
-
-class TaskInfo(BaseModel):
-    """A task."""
-
-    name: str
-    title: str
-    source: str
-    target: str
-
-
-class Pair(BaseModel):
-    """A source and a target that it could come from."""
-
-    source: str
-    target: str
-
-
-class Watched(BaseModel):
-    """A run and its validations so far."""
-
-    name: str
-    title: str
-    metric: str
-    epochs: int
-    reports: list[dict[str, Any]]
-
-
-class Wrong(BaseModel):
-    """Why a request was not answered."""
-
-    error: str
 
 
 def _wrong(*codes: int) -> dict[int | str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const SLOW = 1100; // milliseconds between steps
 
-const state = { models: [], tasks: [], shown: [], at: 0, steps: 0, timer: null, asked: 0 };
+const state = { models: [], shown: [], at: 0, steps: 0, timer: null, asked: 0, sampled: null };
 
 function make(name, className, text) {
   const node = document.createElement(name);
