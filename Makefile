@@ -11,7 +11,7 @@ demo: $(READY)  ## the main job on a small example, to watch
 
 test: $(READY)  ## all tests
 	@$(BIN)/python -m tests.browser
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(READY)  ## formatting, lint, types
 	$(BIN)/ruff format --check .

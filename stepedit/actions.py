@@ -70,6 +70,7 @@ class Template:
     fields: tuple[Field, ...]
     operations: tuple[Operation, ...]  # where no field names the operation, it is the only one here
     tokens: frozenset[int]  # ids
+    copies: bool = False  # whether an action may also bring any token that is in the text
 
     def __post_init__(self) -> None:
         if "operation" not in self.fields and len(self.operations) != 1:
@@ -91,7 +92,7 @@ class Template:
             return None
         start, end, size = first >> 2, last >> 2, len(state)
         brings = said.get("token", NOTHING)
-        fits = brings & 3 == TOKEN and brings >> 2 in self.tokens
+        fits = brings & 3 == TOKEN and (brings >> 2 in self.tokens or (self.copies and brings >> 2 in state))
         match which:
             case Operation.INSERT if fits and 0 <= start <= size:
                 return Edit(start, start, (brings >> 2,))
@@ -99,7 +100,7 @@ class Template:
                 return Edit(start, end + 1, (brings >> 2,))
             case Operation.DELETE if said.get("token", first) == first and 0 <= start < size:
                 return Edit(start, start + 1, ())
-            case Operation.SWAP if 0 <= start < size - 1:
+            case Operation.SWAP if said.get("token", first) == first and 0 <= start < size - 1:
                 return Edit(start, start + 2, (state[start + 1], state[start]))
         return None
 
@@ -128,8 +129,8 @@ class Template:
 def symbol_text(part: int, vocabulary: Vocabulary) -> str:
     """A symbol in words; one without meaning is shown as `?`."""
     kind, payload = part & 3, part >> 2
-    if kind == TOKEN and 0 < payload < len(vocabulary):
-        return vocabulary.tokens[payload]
+    if kind == TOKEN and payload in vocabulary:
+        return vocabulary.name(payload)
     if kind == POSITION:
         return f"pos_{payload}"
     if kind == OPERATION and payload in tuple(Operation):

@@ -22,6 +22,8 @@ from stepedit.errors import UserError
 from stepedit.interpreter import EditBatch, Programmer, actions_for, splice, tensors
 from stepedit.sequences import BoolArray, IntArray, Pairs, Sequences
 
+FRESH = 0.5  # of augmented states nothing is made yet: these are the hardest
+
 
 @dataclass(frozen=True)
 class States:
@@ -70,7 +72,8 @@ def sample_states(
         raise UserError(f"the edits of these pairs build on each other, so they can't be made in {order} order")
     ranks, shape = _ranks(chosen, order, rng), chosen.starts.shape
     if mode in ("augmented", "self-taught") and scripts.run_right:
-        made = rng.random(shape) < rng.random((len(rows), 1))
+        rate = rng.random((len(rows), 1)) * (rng.random((len(rows), 1)) >= FRESH)
+        made = rng.random(shape) < rate
     else:
         taken = np.zeros_like(chosen.counts) if mode == "offline" else rng.integers(0, chosen.counts + 1)
         made = ranks < taken[:, None]

@@ -7,6 +7,8 @@
     metrics.jsonl           one line per validation
     README.md               a card for people
     scores-SPLIT.json       how right it is (results.py)
+    tuned.json              how sure it has to be of an edit (tuning.py)
+    pairs.tsv               the data, if they came on standard input
 
 Every file is written beside its place and moved there in one step. Nothing is ever unpickled.
 """
@@ -32,11 +34,12 @@ from torch import Tensor, nn
 from stepedit import __version__
 from stepedit.config import Options, Run, checked
 from stepedit.errors import DataError, located
+from stepedit.registry import TASKS
 from stepedit.sequences import PAD, Pairs, Sequences
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 BEST, LATEST, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
-LOCK = ".lock"
+LOCK, TUNED, PAIRS = ".lock", "tuned.json", "pairs.tsv"
 FORMAT = 2
 PATIENCE = 5.0  # seconds that a process has for letting go of a folder
 
@@ -95,7 +98,7 @@ def _card(run: Run, name: str) -> str:
     return f"""# {name}: {run.task}, {run.method}, {run.mode}
 
 A programmer of stepedit {__version__}: it edits text of the task `{run.task}` \
-({", ".join(f"{key}={value}" for key, value in run.task_options.items())}).
+({", ".join(f"{key}={value}" for key, value in said_options(run).items())}).
 
 - Use it: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
 - Score it: `stepedit evaluate {name}`
@@ -110,16 +113,22 @@ A programmer of stepedit {__version__}: it edits text of the task `{run.task}` \
 """
 
 
+def said_options(run: Run) -> dict[str, Any]:
+    """The task's options, without what its pairs have told."""
+    return {key: value for key, value in run.task_options.items() if key not in TASKS[run.task].learned}
+
+
 def repeating(run: Run) -> str:
     """The command that repeats a run."""
     preset = Options.preset(run.preset).model_dump()
     changed = {key: value for key, value in run.options.model_dump().items() if value != preset[key]}
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
-    parts |= {"data": run.data} if run.data else {"size": run.size}
+    where = {"data": run.data, "targets": run.targets, "source": run.source, "target": run.target}
+    parts |= {name: value for name, value in where.items() if value} if run.data else {"size": run.size}
     parts |= {"seed": run.seed, "max-epochs": run.epochs, "validate-every": run.validate_every}
     parts |= {"threads": run.threads} if run.threads else {}
     parts |= {"device": run.device} if run.device != "cpu" else {}
-    words = [f"--option {shlex.quote(f'{key}={value}')}" for key, value in run.task_options.items()]
+    words = [f"--option {shlex.quote(f'{key}={value}')}" for key, value in said_options(run).items()]
     words += [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in parts.items()]
     return " ".join(["stepedit train", run.task, *words, "--out RUN"])
 
@@ -137,6 +146,22 @@ def shipped_models() -> list[str]:
     return sorted(path.parent.name for path in _shipped().glob(f"*/{CONFIG}"))
 
 
+def read_tuned(folder: Path) -> float:
+    """How sure a programmer has to be of an edit, as `stepedit tune` has found; 0 if it has not been asked."""
+    if not (folder / TUNED).exists():
+        return 0.0
+    value = read_json(folder / TUNED)
+    least = value.get("min_confidence") if isinstance(value, dict) else None
+    if not isinstance(least, int | float) or not 0 <= least <= 1:
+        raise DataError(f"{folder / TUNED}: damaged")
+    return float(least)
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether a folder is one of those that come with stepedit."""
+    return folder.parent == _shipped()
+
+
 def _shipped() -> Path:
     return Path(str(files("stepedit") / "models"))
 
@@ -149,8 +174,9 @@ def export(folder: Path, out: Path, half: bool) -> int:
         raise DataError(f"{folder / VOCABULARY}: damaged")
     out.mkdir(parents=True)
     write_run(out, run, words["inputs"], words["outputs"])
-    if (folder / METRICS).exists():
-        write_whole(out / METRICS, (folder / METRICS).read_bytes())
+    for name in (METRICS, TUNED):
+        if (folder / name).exists():
+            write_whole(out / name, (folder / name).read_bytes())
     facts = facts | {"exported": True}
     write_tensors(out / BEST, {name: part.half() if half else part for name, part in tensors.items()}, facts)
     return sum(file.stat().st_size for file in out.iterdir())

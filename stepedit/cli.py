@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from stepedit import __version__
+from stepedit.commands.corrupt import corrupt
 from stepedit.commands.data import data
 from stepedit.commands.edit import edit
 from stepedit.commands.evaluate import evaluate
@@ -22,6 +23,7 @@ from stepedit.commands.serve import serve
 from stepedit.commands.sweep import sweep
 from stepedit.commands.tasks import tasks
 from stepedit.commands.train import train
+from stepedit.commands.tune import tune
 from stepedit.commands.walk import walk
 from stepedit.errors import UserError
 
@@ -55,7 +57,7 @@ def _fail(message: str, code: int) -> None:
 
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
-for command in (tasks, walk, data, inspect, train, evaluate, edit, export, sweep, report, serve):
+for command in (tasks, walk, data, inspect, corrupt, train, evaluate, tune, edit, export, sweep, report, serve):
     app.command()(answering(command))
 
 

@@ -53,7 +53,8 @@ class Options(BaseModel):
         None,
         ge=0,
         le=1,
-        description="How much edits of a plan count whose turn has not come; if not said, 1; pointer only.",
+        description="How much edits of a plan count whose turn has not come; if not said, 1 where sources come again "
+        "and again or edits are independent, else 0; pointer only.",
     )
     oracle: Literal["script", "dynamic"] = Field(
         "script", description="What is right: the expert's next edit, or any that brings the text nearer; pointer only."
@@ -111,7 +112,10 @@ class Run(BaseModel):
     mode: Mode = "online"
     preset: str = "fast"
     options: Options = Options()  # type: ignore[call-arg]
-    data: str | None = None  # a folder of splits; None: made from the task, size and seed
+    data: str | None = None  # a folder of splits or a file of pairs; None: made from the task, size and seed
+    targets: str | None = None  # the file of targets, where they are not beside their sources
+    source: str | None = None  # columns of a file of pairs, if not `source` and `target`
+    target: str | None = None
     size: int = Field(10_000, ge=4)
     seed: int = Field(0, ge=0)
     epochs: int = Field(ge=1)

@@ -13,9 +13,10 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,6 +47,12 @@ class Lines:
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def take(self, rows: Sequence[int]) -> Lines:
+        """Some of the pairs."""
+        numbers = self.numbers or range(1, len(self) + 1)
+        sources, targets = ([side[row] for row in rows] for side in (self.sources, self.targets))
+        return Lines(sources, targets, self.file, [numbers[row] for row in rows])
 
     def encode(self, task: Task) -> Pairs:
         """The pairs as ids; DataError names file and line of the first that is none of the task."""
@@ -82,6 +89,7 @@ class Dataset:
 
     splits: dict[str, Lines]
     card: Card | None = None
+    place: str = field(default="", compare=False)
 
 
 def split(size: int) -> dict[str, slice]:
@@ -134,26 +142,65 @@ def refuse_existing(folder: Path, replace: bool) -> None:
         raise DataError(f"{folder} holds something else than a data set that stepedit wrote; it is left alone")
 
 
-def read(path: Path, source: str | None = None, target: str | None = None) -> Dataset:
-    """A folder of splits, or a file of pairs as one split called `all`; columns that are named must be there."""
+def read(path: Path, source: str | None = None, target: str | None = None, targets: Path | None = None) -> Dataset:
+    """A folder of splits, or a file of pairs as one split called `all`; columns that are named must be there.
+
+    With `targets`, sources and targets are two files, line beside line.
+    """
+    if targets is not None:
+        return Dataset({"all": _read_parallel(path, targets)}, place=f"{path}, {targets}")
     if path.is_dir():
         return _read_folder(path)
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    return Dataset({"all": _read_pairs(path, source, target)})
+    return Dataset({"all": _read_pairs(path, source, target)}, place=str(path))
+
+
+def for_training(data: str, targets: str | None, source: str | None, target: str | None) -> Dataset:
+    """A data set in splits; pairs that are in none are divided by their targets, always in the same way."""
+    dataset = read(Path(data), source, target, Path(targets) if targets else None)
+    if set(dataset.splits) != {"all"}:
+        return dataset
+    return Dataset(divided(dataset.splits["all"]), dataset.card, dataset.place)
+
+
+def divided(lines: Lines) -> dict[str, Lines]:
+    """Some 80 % of the pairs to train, 10 % each to validation and test; all pairs of a target go to the same."""
+    groups: dict[str, list[int]] = {}
+    for index, target in enumerate(lines.targets):
+        groups.setdefault(target, []).append(index)
+    if len(groups) < len(SPLITS):
+        raise DataError(f"{lines.file}: {len(groups)} different targets; train, val and test need one each at least")
+    order = sorted(groups, key=lambda target: sha256(target.encode()).digest())
+    parts: dict[str, list[int]] = {name: [] for name in SPLITS}
+    for rank, target in enumerate(order):
+        share = (len(parts["val"]) + len(parts["test"])) / len(lines)
+        name = "val" if rank == 0 else "test" if rank == 1 else "train"
+        if rank > 1 and share < 0.2:
+            name = "val" if len(parts["val"]) <= len(parts["test"]) else "test"
+        if rank == len(order) - 1 and not parts["train"]:
+            name = "train"
+        parts[name] += groups[target]
+    return {name: lines.take(sorted(rows)) for name, rows in parts.items()}
+
+
+def setting(dataset: Dataset, task: str, options: Mapping[str, Any]) -> Task:
+    """The setting of a task for a data set: as its card says, or as told, or learned from what is to be trained on."""
+    card = dataset.card
+    if card and card.task == task and not options:
+        with located(CARD):
+            return TASKS[task].from_options(card.options)
+    parts = list(dataset.splits.values())
+    if TASKS[task].learned:
+        parts = [dataset.splits[name] for name in ("train", "all") if name in dataset.splits] or parts
+    sources, targets = ([line for part in parts for line in getattr(part, side)] for side in ("sources", "targets"))
+    return TASKS[task].for_data(sources, targets, options)
 
 
 def task_of(dataset: Dataset, name: str | None = None) -> Task | None:
     """The task that a data set is of: the one its card says, or the one named, fitted to the texts; None if unknown."""
-    card = dataset.card
-    if card and card.task and name in (None, card.task):
-        with located(CARD):
-            return TASKS[card.task].from_options(card.options)
-    if name is None:
-        return None
-    lines = dataset.splits.values()
-    sources = [line for part in lines for line in part.sources]
-    return TASKS[name].fitted(sources, [line for part in lines for line in part.targets])
+    name = name or (dataset.card.task if dataset.card else None)
+    return None if name is None else setting(dataset, name, {})
 
 
 def _read_folder(folder: Path) -> Dataset:
@@ -166,7 +213,7 @@ def _read_folder(folder: Path) -> Dataset:
         has = len(splits[name]) if name in splits else 0
         if has != size:
             raise DataError(f"{folder}: {name} has {has} pairs, but {CARD} says {size}: the data set is damaged")
-    return Dataset(splits, card)
+    return Dataset(splits, card, str(folder))
 
 
 def _read_split(folder: Path, name: str) -> Lines:
@@ -204,6 +251,13 @@ def read_lines(path: Path) -> Iterator[str]:
             byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
             raise DataError(f"{path}:{number}: not UTF-8 ({byte})") from None
         yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _read_parallel(path: Path, targets: Path) -> Lines:
+    left, right = (list(read_lines(side)) for side in (path, targets))
+    if len(left) != len(right):
+        raise DataError(f"{path} has {len(left)} lines but {targets} has {len(right)}")
+    return Lines(left, right, str(path))
 
 
 def _read_pairs(path: Path, source: str | None, target: str | None) -> Lines:

@@ -29,40 +29,40 @@ def plain(text: str) -> Text:
     return Text(visible(text))
 
 
-def marked(gone: Sequence[str], new: Sequence[str]) -> Text:
+def marked(gone: Sequence[str], new: Sequence[str], glue: str = " ") -> Text:
     """What goes and what comes: `[8 → *]`, `[8 →]` where nothing comes, `[→ *]` where nothing went."""
     change = Text("[", QUIET)
-    change.append(visible(" ".join([*gone, ""])), GONE).append("→", QUIET)
-    change.append(visible(" ".join(["", *new])), NEW)
+    change.append(visible(glue.join([*gone, ""])), GONE).append("→", QUIET)
+    change.append(visible(glue.join(["", *new])), NEW)
     return change.append("]", QUIET)
 
 
-def diff(state: Sequence[str], edit: Edit[str]) -> Text:
-    """A state with one edit drawn into it."""
-    changed = marked(state[edit.start : edit.stop], edit.tokens)
-    return _join([*map(plain, state[: edit.start]), changed, *map(plain, state[edit.stop :])])
+def diff(state: Sequence[str], edit: Edit[str], glue: str = " ") -> Text:
+    """A state with one edit drawn into it; `glue` is what stands between tokens."""
+    changed = marked(state[edit.start : edit.stop], edit.tokens, glue)
+    return Text(glue).join([*map(plain, state[: edit.start]), changed, *map(plain, state[edit.stop :])])
 
 
-def script_diff(source: Sequence[str], edits: Sequence[Edit[str]]) -> list[Text]:
+def script_diff(source: Sequence[str], edits: Sequence[Edit[str]], glue: str = " ") -> list[Text]:
     """A pair with all its edits: one line where they run from left to right, else a line for each."""
     if not all(b.start >= a.start + len(a.tokens) for a, b in pairwise(edits)):
-        return [diff(state, edit) for state, edit in zip(trajectory(source, edits), edits, strict=False)]
+        return [diff(state, edit, glue) for state, edit in zip(trajectory(source, edits), edits, strict=False)]
     parts, shown, shift = list[Text](), 0, 0  # places in the source, and how far edits have moved what follows
     for edit in edits:
         start, stop = edit.start - shift, edit.stop - shift
-        parts += [*map(plain, source[shown:start]), marked(source[start:stop], edit.tokens)]
+        parts += [*map(plain, source[shown:start]), marked(source[start:stop], edit.tokens, glue)]
         shown, shift = stop, shift + len(edit.tokens) - (stop - start)
-    return [_join([*parts, *map(plain, source[shown:])])]
+    return [Text(glue).join([*parts, *map(plain, source[shown:])])]
 
 
 def step_diff(step: Step, vocabulary: Vocabulary) -> Text:
     """The text after a step, with what the step changed drawn into it."""
-    names = [vocabulary.tokens[token] for token in step.state]
+    names = [vocabulary.name(token) for token in step.state]
     if step.start is None:
-        return Text(f"{' '.join(names)}  (skipped)", QUIET)
-    gone, new = ([vocabulary.tokens[token] for token in part] for part in (step.before, step.after))
+        return Text(visible(f"{vocabulary.glue.join(names)}  (skipped)"), QUIET)
+    gone, new = ([vocabulary.name(token) for token in part] for part in (step.before, step.after))
     state = [*names[: step.start], *gone, *names[step.start + len(new) :]]
-    return diff(state, Edit(step.start, step.start + len(gone), tuple(new)))
+    return diff(state, Edit(step.start, step.start + len(gone), tuple(new)), vocabulary.glue)
 
 
 def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:
@@ -83,7 +83,3 @@ def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:
 def named(edits: Sequence[Edit[int]], name: Callable[[int], str]) -> list[Edit[str]]:
     """Edits of ids as edits of tokens."""
     return [Edit(edit.start, edit.stop, tuple(map(name, edit.tokens))) for edit in edits]
-
-
-def _join(parts: Sequence[Text]) -> Text:
-    return Text(" ").join(parts)

@@ -9,16 +9,20 @@ from pathlib import Path
 
 from stepedit import checkpoints
 from stepedit.actions import DONE
+from stepedit.changes import Change, changes
 from stepedit.config import Run
 from stepedit.errors import DataError, PairError
 from stepedit.evaluation import Looking, predict
-from stepedit.interpreter import Outcome, describe, tensors
+from stepedit.interpreter import Outcome, Step, describe, tensors
+from stepedit.lexicon import Lexicon
 from stepedit.methods.method import Method
 from stepedit.methods.recurrence import Recurrence
 from stepedit.programmers.programmer import Programmer
 from stepedit.search import NEVER
 from stepedit.sequences import Sequences
+from stepedit.tokens import pieces
 from stepedit.training import make_method, seed_weights
+from stepedit.vocabulary import OpenVocabulary, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,18 @@ class Edited:
     text: str
     finished: bool
     outcome: Outcome
-    verified: bool | None = None  # what the task's check says of it, if it was asked
+    tokens: tuple[int, ...]  # of the source
+    words: Vocabulary  # that these ids are of
+    verified: bool | None = None  # what the check says of it, if it was asked
+
+    def changes(self) -> list[Change]:
+        """Which letters of the source became which, and how sure the programmer was; the steps must be there.
+
+        Of a text of a fixed set of tokens there are none: it is its steps that say where.
+        """
+        if not isinstance(self.words, OpenVocabulary):
+            return []
+        return changes(self.tokens, self.outcome.trace, self.words.name, pieces)
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,7 @@ class Editor:
     run: Run
     method: Method
     programmer: Programmer
+    least: float = 0.0  # how sure it has to be of an edit, unless something else is said
 
     @classmethod
     def load(cls, folder: str | Path) -> Editor:
@@ -61,48 +77,86 @@ class Editor:
         programmer = seed_weights(run, method)
         path = place / checkpoints.BEST
         checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)
-        return cls(run, method, programmer.eval())
+        return cls(run, method, programmer.eval(), checkpoints.read_tuned(place))
 
     def edit(
-        self, texts: Sequence[str], trace: bool = False, beam: int = 1, verify: bool = False, least: float = 0.0
+        self,
+        texts: Sequence[str],
+        trace: bool = False,
+        beam: int = 1,
+        verify: bool = False,
+        least: float | None = None,
+        lexicon: Lexicon | None = None,
     ) -> list[Edited]:
-        """Each text edited, in order; DataError names the first (from 1) that is empty or holds an unknown token."""
-        words, sources = self.method.task.vocabulary, self.encode(texts)
-        outcomes = predict(self.programmer, self.method, sources, trace, looking=Looking(beam, verify, least))
-        edited = [
-            Edited(text, words.text(outcome.tokens), outcome.finished, outcome)
-            for text, outcome in zip(texts, outcomes, strict=True)
-        ]
+        """Each text edited, in order; DataError names the first (from 1) that cannot be edited.
+
+        `least` is how sure the programmer has to be of an edit, if not as sure as it was tuned to be. A lexicon is a
+        check of its own: of what a beam finds, the likeliest wins whose words are all in it.
+        """
+        words = self.method.task.vocabulary.opened()
+        rows = self._rows(texts, words)
+        parts = [self.method.task.windows(row, words) for row in rows]
+        sources = Sequences.from_rows([part for each in parts for part in each])
+        found = iter(
+            predict(
+                self.programmer, self.method, sources, trace, looking=self._looking(beam, verify, least, lexicon, words)
+            )
+        )
+        edited = []
+        for text, row, each in zip(texts, rows, parts, strict=True):
+            outcome = _joined(each, [next(found) for _ in each])
+            edited.append(Edited(text, words.text(outcome.tokens), outcome.finished, outcome, tuple(row), words))
+        if lexicon is not None:
+            return [replace(one, verified=lexicon.knows(one.text)) for one in edited]
         if not verify:
             return edited
         return [replace(one, verified=right) for one, right in zip(edited, self.holds(edited), strict=True)]
 
+    def _looking(
+        self, beam: int, verify: bool, least: float | None, lexicon: Lexicon | None, words: Vocabulary
+    ) -> Looking:
+        ahead = beam > 1 or verify or lexicon is not None
+        if least is None:
+            least = 0.0 if ahead or not isinstance(self.method, Recurrence) else self.least
+        return Looking(beam, verify, least, lexicon.check(words) if lexicon else None)
+
     def holds(self, edited: Sequence[Edited]) -> list[bool]:
         """What the task's check, which knows the source alone, says of each result."""
-        results = Sequences.from_rows([one.outcome.tokens for one in edited])
-        return self.method.task.check(self.encode([one.source for one in edited]), results).tolist()
+        sources, results = (
+            [list(ids) for ids in side] for side in zip(*((e.tokens, e.outcome.tokens) for e in edited), strict=True)
+        )
+        return self.method.task.check(Sequences.from_rows(sources), Sequences.from_rows(results)).tolist()
 
     def encode(self, texts: Sequence[str]) -> Sequences:
         """Texts as ids; DataError names the first (from 1) that cannot be edited."""
+        return Sequences.from_rows(self._rows(texts, self.method.task.vocabulary.opened()))
+
+    def _rows(self, texts: Sequence[str], words: Vocabulary) -> list[list[int]]:
         try:
-            sources = self.method.task.vocabulary.encode(texts)
+            rows = words.encode(texts).rows()
         except PairError as error:
             raise DataError(f"line {error.index + 1}: {error.reason}") from None
-        empty = [index for index, length in enumerate(sources.lengths) if length == 0]
+        empty = [] if words.buckets else [index for index, row in enumerate(rows) if not row]
         if empty:
             raise DataError(f"line {empty[0] + 1}: the text is empty")
-        return sources
+        return rows
 
     def alternatives(self, edited: Sequence[Edited], width: int = 3) -> list[list[list[Alternative]]]:
-        """For each text and each of its states, the last one too, the likeliest actions; none for other methods."""
+        """For each text and each of its states, the last one too, the likeliest actions.
+
+        There are none for other methods, nor for a text that was edited in parts.
+        """
         if not isinstance(self.method, Recurrence):
             return [[] for _ in edited]
-        sources = self.encode([one.source for one in edited]).rows()
         states = [
-            [tuple(source), *(step.state for step in one.outcome.trace)]
-            for source, one in zip(sources, edited, strict=True)
+            [one.tokens, *(step.state for step in one.outcome.trace)]
+            if len(self.method.task.windows(one.tokens, one.words)) == 1
+            else []
+            for one in edited
         ]
         rows = Sequences.from_rows([state for each in states for state in each])
+        if not len(rows):
+            return [[] for _ in edited]
         actions, says = self.programmer.propose(*tensors(rows), width)
         said = iter(
             [self._alternative(state, action, says) for action, says in zip(*pair, strict=True) if says > NEVER]
@@ -115,3 +169,18 @@ class Editor:
             return Alternative("done", None, (), (), exp(says))
         step = describe(state, action, self.method.task.template)
         return Alternative(step.operation, step.start, step.before, step.after, exp(says))
+
+
+def _joined(parts: Sequence[Sequence[int]], outcomes: Sequence[Outcome]) -> Outcome:
+    """What came of the parts of a text, as one; each part is edited when those before it are done."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    before: tuple[int, ...] = ()
+    steps = list[Step]()
+    for index, outcome in enumerate(outcomes):
+        behind = tuple(token for part in parts[index + 1 :] for token in part)
+        for step in outcome.trace:
+            start = None if step.start is None else step.start + len(before)
+            steps.append(replace(step, start=start, state=(*before, *step.state, *behind)))
+        before = (*before, *outcome.tokens)
+    return Outcome(before, sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)

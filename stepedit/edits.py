@@ -193,6 +193,26 @@ def scripts(sources: Sequences, targets: Sequences) -> Scripts:
     return Scripts.gather(present, places, places + (kinds > 1), tokens[:, :, None])
 
 
+def with_swaps(scripts: Scripts, sources: Sequences) -> Scripts:
+    """Scripts of single-token edits in which two substitutions that exchange neighbours are one edit of both."""
+    starts, tokens, present = scripts.starts, scripts.tokens[:, :, 0], scripts.present
+    grown = np.cumsum(scripts.growth, axis=1) - scripts.growth
+    single = present & (scripts.widths == 1) & (scripts.stops - starts == 1)
+    ids = np.pad(sources.ids, ((0, 0), (0, 2)))
+    place = np.minimum(starts - grown, sources.ids.shape[1])
+    here, behind = (np.take_along_axis(ids, place + ahead, 1) for ahead in (0, 1))
+    follows = np.zeros_like(single)
+    follows[:, :-1] = single[:, :-1] & single[:, 1:] & (starts[:, 1:] == starts[:, :-1] + 1)
+    following = np.roll(tokens, -1, axis=1)
+    crosses = follows & (tokens == behind) & (following == here)
+    for column in range(1, crosses.shape[1]):  # an edit can be exchanged with one neighbour only
+        crosses[:, column] &= ~crosses[:, column - 1]
+    taken = np.roll(crosses, 1, axis=1)
+    taken[:, 0] = False
+    both = np.stack([tokens, np.where(crosses, following, PAD)], 2)
+    return Scripts.gather(present & ~taken, starts, scripts.stops + crosses, both)
+
+
 @dataclass(frozen=True)
 class Moves:
     """M single-token edits, each of one of some texts."""

@@ -16,7 +16,7 @@ from stepedit.methods.method import Method, Said, Writer
 from stepedit.methods.recurrence import Recurrence
 from stepedit.metrics import METRICS, Scores
 from stepedit.programmers.programmer import Programmer
-from stepedit.search import search
+from stepedit.search import Checker, search
 from stepedit.sequences import IntArray, Pairs, Sequences
 
 BATCH = 512
@@ -25,7 +25,7 @@ RESAMPLES = 1_000
 
 @dataclass(frozen=True)
 class Looking:
-    """How far ahead is looked: the likeliest action only, or a beam; with the task's check or without.
+    """How far ahead is looked: the likeliest action only, or a beam; with the task's check, another one, or none.
 
     What the programmer is less sure of than `least`, it does not do: the text is done then.
     """
@@ -33,6 +33,7 @@ class Looking:
     beam: int = 1
     verify: bool = False
     least: float = 0.0
+    check: Checker | None = None
 
     def run(self, programmer: Programmer, method: Method, sources: Sequences, trace: bool) -> list[Outcome]:
         """Edit some sources; UserError if the method has no actions to look ahead with, or to be sure of."""
@@ -43,10 +44,10 @@ class Looking:
                 f"a beam, the check and a least confidence are for actions, which {method.name} has none of"
             )
         if self.least > 0:
-            if self.beam > 1 or self.verify:
+            if self.beam > 1 or self.verify or self.check:
                 raise UserError("a least confidence goes with the likeliest action only, not with a beam or the check")
             return method.run(sources, self._sure(programmer), trace)
-        check = method.task.check if self.verify else None
+        check = self.check or (method.task.check if self.verify else None)
         return search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
 
     def _sure(self, programmer: Programmer) -> Writer:

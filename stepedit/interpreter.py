@@ -101,7 +101,7 @@ def edits_of(actions_BF: Tensor, ids_BT: Tensor, lengths_B: Tensor, template: Te
     first, last = (said[name] if name in said else said["position"] for name in ("first", "last"))
     start, end, brings = first >> 2, last >> 2, said.get("token", nothing)
     well_formed = (named & 3 == OPERATION) & (first & 3 == POSITION) & (last & 3 == POSITION) & (start >= 0)
-    fits = (brings & 3 == TOKEN) & _allowed(brings >> 2, template)
+    fits = (brings & 3 == TOKEN) & _allowed(brings >> 2, ids_BT, template)
     spans = fits & (start <= end) & (end < lengths_B)
     bare = said.get("token", first) == first
     cases = {  # operation: (whether it can be done, where it stops, how many tokens it brings)
@@ -109,7 +109,7 @@ def edits_of(actions_BF: Tensor, ids_BT: Tensor, lengths_B: Tensor, template: Te
         Operation.SUBSTITUTE: (spans, end + 1, 1),
         Operation.REPLACE: (spans, end + 1, 1),
         Operation.DELETE: (bare & (start < lengths_B), start + 1, 0),
-        Operation.SWAP: (start < lengths_B - 1, start + 2, 2),
+        Operation.SWAP: (bare & (start < lengths_B - 1), start + 2, 2),
     }
     valid, stop, width = torch.zeros_like(fits), torch.zeros_like(start), torch.zeros_like(start)
     for which in template.operations:
@@ -129,11 +129,14 @@ def _swapped(ids_BT: Tensor, start_B: Tensor) -> Tensor:
     return padded.gather(1, torch.stack([start_B + 1, start_B], 1))
 
 
-def _allowed(tokens_B: Tensor, template: Template) -> Tensor:
+def _allowed(tokens_B: Tensor, ids_BT: Tensor, template: Template) -> Tensor:
     """(B,) whether each id is a token that an action may bring."""
     table = _token_table(template.tokens).to(tokens_B.device)
     inside = (tokens_B >= 0) & (tokens_B < len(table))
-    return inside & table[torch.where(inside, tokens_B, 0)]
+    allowed = inside & table[torch.where(inside, tokens_B, 0)]
+    if template.copies:
+        allowed |= (tokens_B != PAD) & (ids_BT == tokens_B[:, None]).any(1)
+    return allowed
 
 
 @lru_cache(maxsize=16)
@@ -151,7 +154,7 @@ def actions_for(batch: EditBatch, done_B: Tensor, template: Template) -> Tensor:
         "position": first,
         "first": first,
         "last": (batch.stops - 1) * 4 + POSITION,
-        "token": torch.where(batch.widths > 0, batch.tokens[:, 0] * 4 + TOKEN, first),
+        "token": torch.where(batch.widths == 1, batch.tokens[:, 0] * 4 + TOKEN, first),
     }
     return torch.where(done_B[:, None], DONE, torch.stack([columns[field] for field in template.fields], 1))
 

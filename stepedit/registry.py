@@ -59,6 +59,7 @@ TASKS: Registry[type[Task]] = Registry(
         "aes": "stepedit.tasks.equation_simplification:EquationSimplification",
         "aec": "stepedit.tasks.equation_correction:EquationCorrection",
         "sort": "stepedit.tasks.number_sorting:NumberSorting",
+        "text": "stepedit.tasks.parallel_text:ParallelText",
     },
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from stepedit.editor import Editor
 from stepedit.errors import DataError, located
 from stepedit.evaluation import GREEDY, Evaluation, Looking, breakdown, evaluate, interval
 from stepedit.interpreter import Step
+from stepedit.lexicon import Lexicon
 from stepedit.reference import paper
 from stepedit.sequences import Pairs
 from stepedit.training import load_pairs
@@ -57,6 +59,7 @@ class Result(BaseModel):
     beam: int
     verify: bool
     least: float
+    lexicon: bool = False
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean, and its 95 % interval
     finished: float
@@ -68,6 +71,7 @@ class Result(BaseModel):
     seconds: float
     ended: bool  # whether the training had come to its end
     examples: list[Example]
+    summary: dict[str, dict[str, float]] = {}  # of a text: more metrics, beside those of doing nothing
 
 
 def score(
@@ -76,6 +80,7 @@ def score(
     looking: Looking = GREEDY,
     others: dict[str, Pairs] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    lexicon: Lexicon | None = None,
 ) -> Result:
     """Score a run on a split of its own data, or of others, and keep what came of it in its folder."""
     place = checkpoints.find(folder)
@@ -84,10 +89,17 @@ def score(
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]
+    if lexicon is not None:
+        looking = replace(looking, check=lexicon.check(editor.method.task.vocabulary))
     came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
     name = f"{split}{named(looking)}"
+    size = _taught_with(editor.run, splits, others is None)
+    result = _result(editor, size, pairs, came, split, looking, place).model_copy(
+        update={"examples": _examples(editor, pairs, came, looking, lexicon)}
+    )
+    if checkpoints.is_shipped(place):
+        return result  # what comes with stepedit stays as it came
     _write_predictions(place / f"predictions-{name}.jsonl", editor.method.task.vocabulary, pairs, came)
-    result = _result(editor, _taught_with(editor.run, splits, others is None), pairs, came, split, looking, place)
     if others is None:
         checkpoints.write_whole(place / f"scores-{name}.json", result.model_dump_json(indent=1).encode())
     return result
@@ -96,7 +108,8 @@ def score(
 def named(looking: Looking) -> str:
     """How far ahead was looked, as part of a file's name."""
     sure = f"-sure-{looking.least:g}" * (looking.least > 0)
-    return f"-beam-{looking.beam}" * (looking.beam > 1) + "-verified" * looking.verify + sure
+    ahead = f"-beam-{looking.beam}" * (looking.beam > 1) + "-lexicon" * (looking.check is not None)
+    return ahead + "-verified" * looking.verify + sure
 
 
 def read(folder: Path, split: str = "test", looking: Looking = GREEDY) -> Result | None:
@@ -138,7 +151,9 @@ def _result(
         steps=steps,
         seconds=seconds,
         ended=checkpoints.has_ended(place),
-        examples=_examples(editor, pairs, headline >= 1, looking),
+        lexicon=looking.check is not None,
+        examples=[],
+        summary=task.summary(pairs, came.predictions),
     )
 
 
@@ -156,14 +171,15 @@ def _effort(place: Path) -> tuple[int, float]:
 
 
 def _examples(
-    editor: Editor, pairs: Pairs, right: np.ndarray[Any, np.dtype[np.bool_]], looking: Looking
+    editor: Editor, pairs: Pairs, came: Evaluation, looking: Looking, lexicon: Lexicon | None
 ) -> list[Example]:
     """The first few right ones that needed an edit, and the first few wrong ones, with their steps."""
+    right = came.scores[editor.method.task.metrics[0]] >= 1
     needed = editor.method.task.edits(pairs.sources, pairs.targets).counts > 0
     rows = np.concatenate([np.flatnonzero(right & needed)[:EXAMPLES], np.flatnonzero(~right)[:EXAMPLES]])
     words = editor.method.task.vocabulary
     chosen = pairs.take(rows)
-    edited = editor.edit(words.decode(chosen.sources), True, looking.beam, looking.verify, looking.least)
+    edited = editor.edit(words.decode(chosen.sources), True, looking.beam, looking.verify, looking.least, lexicon)
     return [
         Example(
             source=one.source,
@@ -171,7 +187,7 @@ def _examples(
             prediction=one.text,
             right=bool(right[row]),
             finished=one.finished,
-            steps=[step_as_data(step, words) for step in one.outcome.trace],
+            steps=[step_as_data(step, one.words) for step in one.outcome.trace],
         )
         for row, one, target in zip(rows, edited, words.decode(chosen.targets), strict=True)
     ]

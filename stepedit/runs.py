@@ -17,11 +17,14 @@ from stepedit import datasets
 from stepedit.config import Options, Run, checked
 from stepedit.errors import DataError, UserError, located
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
+from stepedit.sequences import Pairs
 from stepedit.training import Trainer, load_pairs, plan
 
 UNLIMITED = 100_000  # epochs
 MINUTES = 30.0  # unless something else is said
-RUN = ("task", "method", "mode", "preset", "data", "size", "seed", "threads", "device")
+FEWEST = 8  # batches of an epoch
+WHERE = ("data", "targets", "source", "target")
+RUN = ("task", "method", "mode", "preset", *WHERE, "size", "seed", "threads", "device")
 LIMITS = ("max_epochs", "max_minutes", "validate_every")
 
 
@@ -36,8 +39,9 @@ class Wanted:
 
 def wanted(values: Mapping[str, Any]) -> Wanted:
     """The run that these values describe; UserError names the first that is unknown or out of range."""
+    dataset = _dataset(values)
     if values.get("task") is None:
-        raise UserError(f"which task? one of {', '.join(TASKS)}")
+        values = {**values, "task": _task_of(dataset)}
     known = task_options(values["task"])
     for name in values:
         if name not in (*RUN, *LIMITS, *Options.model_fields, *known):
@@ -47,7 +51,7 @@ def wanted(values: Mapping[str, Any]) -> Wanted:
     if said.get("programmer", "auto") != "auto":
         PROGRAMMERS[said["programmer"]]
     teaching = {name: value for name, value in said.items() if name in Options.model_fields}
-    setting = _setting(said["task"], said.get("data"), {name: said[name] for name in known if name in said})
+    setting = _setting(said["task"], dataset, {name: said[name] for name in known if name in said})
     options = Options.preset(said.get("preset", "fast"), **teaching)
     epochs = _number(said, "max_epochs", int, 1)
     minutes = _number(said, "max_minutes", float, 0.01)
@@ -59,8 +63,22 @@ def wanted(values: Mapping[str, Any]) -> Wanted:
 
 
 def task_options(task: str) -> list[str]:
-    """The names of a task's own options."""
-    return [field.name for field in fields(TASKS[task])]  # type: ignore[arg-type]
+    """The names of a task's own options that people may set."""
+    return [field.name for field in fields(TASKS[task]) if field.name not in TASKS[task].learned]  # type: ignore[arg-type]
+
+
+def _dataset(values: Mapping[str, Any]) -> datasets.Dataset | None:
+    """The data that these values name, if any, in splits."""
+    if values.get("data") is None:
+        return None
+    return datasets.for_training(str(values["data"]), *(values.get(name) for name in WHERE[1:]))
+
+
+def _task_of(dataset: datasets.Dataset | None) -> str:
+    """The task of data that nobody has named: what is written beside them, or a text of one's own."""
+    if dataset is None:
+        raise UserError(f"which task? one of {', '.join(TASKS)}; or --data FILE for your own pairs")
+    return dataset.card.task if dataset.card and dataset.card.task else "text"
 
 
 def _number(values: Mapping[str, Any], name: str, kind: type, least: float) -> Any:
@@ -74,14 +92,12 @@ def _number(values: Mapping[str, Any], name: str, kind: type, least: float) -> A
     return number
 
 
-def _setting(task: str, data: str | None, said: dict[str, Any]) -> dict[str, Any]:
+def _setting(task: str, dataset: datasets.Dataset | None, said: dict[str, Any]) -> dict[str, Any]:
     """The task's options: those said, or those that existing data need."""
-    if data is not None and not said:
-        with located(str(data)):
-            fitted = datasets.task_of(datasets.read(Path(data)), task)
-            assert fitted is not None
-            return asdict(fitted)  # type: ignore[call-overload]
-    return asdict(TASKS[task].from_options(said))  # type: ignore[call-overload]
+    if dataset is None:
+        return asdict(TASKS[task].from_options(said))  # type: ignore[call-overload]
+    with located(dataset.place):
+        return asdict(datasets.setting(dataset, task, said))  # type: ignore[call-overload]
 
 
 def make_trainer(
@@ -94,7 +110,17 @@ def make_trainer(
     pairs = load_pairs(run, progress)
     if not {"train", "val"} <= set(pairs):
         raise DataError(f"{run.data}: training needs splits called train and val, here are: {', '.join(pairs)}")
-    return Trainer(run if begun else plan(run, folder, pairs, asked.minutes, asked.every), folder, pairs)
+    if not begun:
+        run = plan(_with_batches(run, pairs), folder, pairs, asked.minutes, asked.every)
+    return Trainer(run, folder, pairs)
+
+
+def _with_batches(run: Run, pairs: Mapping[str, Pairs]) -> Run:
+    """The run with smaller batches where one's own pairs are few; a data set that is made to measure is as it is."""
+    size = min(run.options.batch, max(1, len(pairs["train"]) // FEWEST))
+    if not TASKS[run.task].learned or size == run.options.batch:
+        return run
+    return run.model_copy(update={"options": run.options.model_copy(update={"batch": size})})
 
 
 def read_values(path: Path) -> dict[str, Any]:

@@ -38,6 +38,7 @@ SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
 LEFT_FOR_STEPS = 0.85  # of a budget; the rest goes into validations and noise
 LOWEST_RATE = 0.01  # of the highest, at the end
+EXAMPLES = 3
 
 
 @dataclass
@@ -50,6 +51,15 @@ class Standing:
     validated: int = 0  # epochs at the last validation
     seconds: float = 0.0
     ended: bool = False  # whether the training has come to its end
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of the training pairs can be said with the actions that there are, and examples of the others."""
+
+    pairs: int
+    said: int
+    others: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -77,14 +87,16 @@ def settled(run: Run, method: Method) -> Run:
     """The run with what was left open settled: the programmer by the method, the rest by the task.
 
     Where the same sources come again and again, they are soon learned by heart: there, a higher rate and more decay
-    help. Where an edit is right whatever becomes of the others, all of them can be learned from at once, by a shallow
-    net; where edits must agree with each other, it takes depth to work out which do.
+    help, and so do plans. Where an edit is right whatever becomes of the others, all of them can be learned from at
+    once, by a shallow net; where edits must agree with each other, it takes depth to work out which do.
     """
     options, task = run.options, method.task
     name = method.programmer if options.programmer == "auto" else options.programmer
     rate = options.rate if options.rate is not None else (0.002 if task.redraws else 0.003)
     decay = options.weight_decay if options.weight_decay is not None else (0.3 if task.redraws else 1.0)
-    others = options.others if options.others is not None else float(name == "pointer")
+    others = options.others
+    if others is None:
+        others = float(name == "pointer" and (task.independent or not task.redraws))
     layers = options.layers if options.layers is not None else (2 if task.independent else DEEP)
     settings = {"programmer": name, "layers": layers, "rate": rate, "weight_decay": decay, "others": others}
     return run.model_copy(update={"options": options.model_copy(update=settings)})
@@ -107,7 +119,8 @@ def load_pairs(run: Run, progress: Callable[[int, int], None] | None = None) -> 
     """The splits of a run: read from where its data lie, or made again from its seed."""
     task = TASKS[run.task].from_options(run.task_options)
     if run.data is not None:
-        return {name: lines.encode(task) for name, lines in datasets.read(Path(run.data)).splits.items()}
+        dataset = datasets.for_training(run.data, run.targets, run.source, run.target)
+        return {name: lines.encode(task) for name, lines in dataset.splits.items()}
     pairs = task.generate(run.size, np.random.default_rng(run.seed), progress)
     return {name: pairs.take(part) for name, part in datasets.split(run.size).items()}
 
@@ -118,7 +131,8 @@ class Trainer:
     def __init__(self, run: Run, folder: Path, pairs: dict[str, Pairs]) -> None:
         self.method = make_method(run)
         run = self.run = settled(run, self.method)
-        self.folder, self.train, self.validation = folder, pairs["train"], pairs["val"]
+        self.folder, self.validation = folder, pairs["val"]
+        self.train, self.coverage = _sayable(self.method, pairs["train"])
         self.held = Pairs.join([part for name, part in pairs.items() if name != "train"])
         self.own = OwnPairs.none()
         self.stopping = False  # ask it to stop after the step it is at
@@ -286,6 +300,16 @@ class Trainer:
         self.standing = Standing(**facts["standing"])
         if self.rank == 0:
             cut_reports(self.folder, self.standing.validated)
+
+
+def _sayable(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
+    """The pairs that a programmer can be taught, and how many those are."""
+    scripts = method.task.edits(pairs.sources, pairs.targets)
+    can = method.sayable(pairs, scripts)
+    others = pairs.take(np.flatnonzero(~can)[:EXAMPLES])
+    words = method.task.vocabulary
+    examples = list(zip(words.decode(others.sources), words.decode(others.targets), strict=True))
+    return pairs if can.all() else pairs.take(can), Coverage(len(pairs), int(can.sum()), examples)
 
 
 def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:

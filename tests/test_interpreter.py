@@ -21,6 +21,12 @@ TEMPLATES = {
     ),
     "swap": Template(("operation", "position"), (Operation.SWAP,), frozenset()),
     "all": Template(("operation", "first", "last", "token"), tuple(Operation)[1:], TOKENS),
+    "copy": Template(
+        ("operation", "position", "token"),
+        (Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE, Operation.SWAP),
+        frozenset({1}),
+        copies=True,
+    ),
 }
 POSITION, TOKEN = actions.position, actions.token
 INSERT, DELETE, SUBSTITUTE, REPLACE, SWAP = (actions.operation(which) for which in tuple(Operation)[1:])
@@ -209,7 +215,7 @@ def test_a_trace_records_each_step() -> None:
 
 def test_a_trace_names_the_operation_that_was_said() -> None:
     said = [
-        (SWAP, POSITION(0), POSITION(0), TOKEN(1)),
+        (SWAP, POSITION(0), POSITION(0), POSITION(0)),
         (REPLACE, POSITION(0), POSITION(1), TOKEN(2)),
         (SUBSTITUTE, POSITION(0), POSITION(0), TOKEN(3)),
         (DONE,) * 4,

@@ -20,14 +20,17 @@ LAYERS = [
     "config",
     "reference",
     "sequences",
+    "tokens",
     "vocabulary",
     "edits",
     "equations",
     "equation_counting",
     "equation_sampling",
     "metrics",
+    "text_metrics",
     "actions",
     "interpreter",
+    "changes",
     "tasks",
     "datasets",
     "batches",
@@ -36,12 +39,15 @@ LAYERS = [
     "optimisers",
     "checkpoints",
     "search",
+    "lexicon",
     "evaluation",
     "selfteaching",
     "training",
     "runs",
     "editor",
     "results",
+    "tuning",
+    "corruption",
     "experiments",
     "serving",
     "display",
@@ -104,7 +110,7 @@ def test_the_architecture_page_names_every_part() -> None:
 def test_a_wrong_name_teaches_the_right_ones(wrong: str, guess: str | None) -> None:
     with pytest.raises(UnknownNameError) as caught:
         TASKS[wrong]
-    assert str(caught.value).endswith("; available: aec, aes, aor, sort")
+    assert str(caught.value).endswith("; available: aec, aes, aor, sort, text")
     assert guess is None or f"(did you mean {guess!r}?)" in str(caught.value)
 
 

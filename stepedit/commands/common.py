@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,9 +30,21 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same dat
 
 Beam = Annotated[int, typer.Option(min=1, max=100, help="Texts followed at a time; 1: the likeliest action only.")]
 Least = Annotated[
-    float,
+    float | None,
     typer.Option(
-        "--min-confidence", min=0, max=1, help="Leave the text as it is where the programmer is less sure than this."
+        "--min-confidence",
+        min=0,
+        max=1,
+        help="Leave the text as it is where the programmer is less sure than this.",
+        show_default="as `stepedit tune` has found, or 0",
+    ),
+]
+WordList = Annotated[
+    Path | None,
+    typer.Option(
+        "--lexicon",
+        help="A file of words, one a line: of what the beam finds, the likeliest wins whose words are all in it.",
+        show_default=False,
     ),
 ]
 Verify = Annotated[

@@ -4,66 +4,167 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import islice
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import Beam, Least, Verify, console
-from stepedit.display import aligned, plain, step_diff
-from stepedit.errors import located
+from stepedit.commands.common import Beam, Least, Verify, WordList, console
+from stepedit.display import aligned, plain, step_diff, visible
+from stepedit.errors import DataError, UserError, located
 
 if TYPE_CHECKING:
     from stepedit.editor import Edited, Editor
+    from stepedit.lexicon import Lexicon
 
 BATCH = 1024  # lines read at a time
+LETTERS = 1 << 20  # of them, at the most, so that long lines do not pile up
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How texts are to be edited and shown: all that a worker has to know."""
+
+    run: str
+    trace: bool
+    as_json: bool
+    beam: int
+    verify: bool
+    least: float | None
+    lexicon: str | None
 
 
 def edit(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    run: Annotated[str, typer.Argument(help="A run's folder, or the name of a model that comes with stepedit.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts.", show_default="lines of standard input")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show each step, and how sure the programmer was.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each text, with its steps.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON object for each text, with its steps and, of a text, its changes.")
+    ] = False,
     beam: Beam = 1,
     verify: Verify = False,
-    min_confidence: Least = 0.0,
+    min_confidence: Least = None,
+    lexicon: WordList = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that share standard input.")] = 1,
 ) -> None:
-    """Edit texts, one result a line, in order.
+    """Edit texts, one result a line, in order. Standard input is read as it comes, so it may be of any size.
 
     Example: stepedit edit runs/aor "6 10 9 5 2 3" --trace
     """
+    wish = Wish(run, trace, as_json, beam, verify, min_confidence, str(lexicon) if lexicon else None)
+    lines = ((text, "\n") for text in texts) if texts else _standard_input()
+    if workers == 1 or texts:
+        results: Iterator[tuple[list[str], list[str]]] = (
+            _edited(wish, batch, first) for first, batch in _batches(lines)
+        )
+    else:
+        if trace:
+            raise UserError("--trace is for one process; take --json, or --workers 1")
+        results = _shared(wish, _batches(lines), workers)
+    for shown, warnings in results:
+        sys.stdout.write("".join(shown))
+        sys.stdout.flush()
+        for warning in warnings:
+            typer.echo(f"stepedit: {warning}", err=True)
+
+
+def _standard_input() -> Iterator[tuple[str, str]]:
+    """Lines and their ends, which are no part of a text."""
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        body = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield body.decode(), raw[len(body) :].decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})") from None
+
+
+def _batches(lines: Iterator[tuple[str, str]]) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+    """Lines in batches, each with the number of those before it."""
+    first, batch, letters = 0, list[tuple[str, str]](), 0
+    for line in lines:
+        batch.append(line)
+        letters += len(line[0])
+        if len(batch) == BATCH or letters >= LETTERS:
+            yield first, batch
+            first, batch, letters = first + len(batch), [], 0
+    if batch:
+        yield first, batch
+
+
+def _shared(
+    wish: Wish, batches: Iterator[tuple[int, list[tuple[str, str]]]], workers: int
+) -> Iterator[tuple[list[str], list[str]]]:
+    """The work of several processes, in order; never more than a few batches are under way."""
+    from multiprocessing import get_context
+
+    waiting: deque[Future[tuple[list[str], list[str]]]] = deque()
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_alone) as pool:
+        for first, batch in batches:
+            waiting.append(pool.submit(_edited, wish, batch, first))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _alone() -> None:
+    """One thread for each process: they would only wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@lru_cache(maxsize=1)
+def _loaded(run: str, lexicon: str | None) -> tuple[Editor, Lexicon | None]:
     from stepedit.editor import Editor
+    from stepedit.lexicon import Lexicon
 
-    editor = Editor.load(run)
-    lines = iter(texts) if texts else (line.rstrip("\r\n") for line in sys.stdin)
-    first = 0
-    while batch := list(islice(lines, BATCH)):
-        with located(f"lines from {first + 1} on" if first else "input"):
-            results = editor.edit(batch, trace or as_json, beam, verify, min_confidence)
-        for result in results:
-            _show(result, editor, trace, as_json)
-            if result.verified is False:
-                typer.echo(f"stepedit: the check does not accept any result found for {result.source!r}", err=True)
-        first += len(batch)
+    return Editor.load(run), Lexicon.read(Path(lexicon)) if lexicon else None
 
 
-def _show(result: Edited, editor: Editor, trace: bool, as_json: bool) -> None:
+def _edited(wish: Wish, batch: Sequence[tuple[str, str]], first: int) -> tuple[list[str], list[str]]:
+    """What to show of a batch, and what to warn of."""
+    editor, lexicon = _loaded(wish.run, wish.lexicon)
+    texts = [text for text, _ in batch]
+    with located(f"lines from {first + 1} on" if first else "input"):
+        results = editor.edit(texts, wish.trace or wish.as_json, wish.beam, wish.verify, wish.least, lexicon)
+    shown = [_shown(one, end, wish) for one, (_, end) in zip(results, batch, strict=True)]
+    refused = [one.source for one in results if one.verified is False]
+    return shown, [f"the check does not accept any result found for {source!r}" for source in refused]
+
+
+def _shown(result: Edited, end: str, wish: Wish) -> str:
+    if wish.as_json:
+        return json.dumps(_as_data(result)) + "\n"
+    if wish.trace:
+        return _drawn(result)
+    return (visible(result.text) if sys.stdout.isatty() else result.text) + end
+
+
+def _as_data(result: Edited) -> dict[str, object]:
     from stepedit.results import step_as_data
 
+    steps = [step_as_data(step, result.words) for step in result.outcome.trace]
+    whole: dict[str, object] = {"source": result.source, "text": result.text, "finished": result.finished}
+    whole |= {"steps": steps}
+    if result.words.buckets:
+        whole |= {"changes": [asdict(change) for change in result.changes()]}
+    return whole | ({} if result.verified is None else {"verified": result.verified})
+
+
+def _drawn(result: Edited) -> str:
+    """The steps, each with its change drawn in."""
+    rows: list[list[str | Text]] = [["step", "sure", "text"], ["", "", plain(result.source)]]
+    for number, step in enumerate(result.outcome.trace, start=1):
+        rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, result.words)])
     out = console()
-    if as_json:
-        steps = [step_as_data(step, editor.method.task.vocabulary) for step in result.outcome.trace]
-        whole = {"source": result.source, "text": result.text, "finished": result.finished, "steps": steps}
-        whole |= {} if result.verified is None else {"verified": result.verified}
-        out.print(Text(json.dumps(whole)))
-        return
-    if trace:
-        words = editor.method.task.vocabulary
-        rows: list[list[str | Text]] = [["step", "sure", "text"], ["", "", plain(result.source)]]
-        for number, step in enumerate(result.outcome.trace, start=1):
-            rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, words)])
+    with out.capture() as captured:
         out.print(aligned(rows))
-    note = "" if result.finished else "   (stopped at the limit)"
-    out.print(plain(f"{result.text}{note if trace else ''}"))
+        out.print(plain(f"{result.text}{'' if result.finished else '   (stopped at the limit)'}"))
+    return captured.get()

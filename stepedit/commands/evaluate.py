@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import Beam, Least, Verify, console, progress_bar
+from stepedit.commands.common import Beam, Least, Verify, WordList, console, progress_bar
 from stepedit.display import aligned
 
 if TYPE_CHECKING:
@@ -18,28 +18,35 @@ if TYPE_CHECKING:
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     data: Annotated[Path | None, typer.Option(help="Other data than the run's own.", show_default=False)] = None,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
     beam: Beam = 1,
     verify: Verify = False,
-    min_confidence: Least = 0.0,
+    min_confidence: Least = None,
+    lexicon: WordList = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Score a run on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
 
     Predictions go to predictions-SPLIT.jsonl in the run's folder (with a beam, predictions-SPLIT-beam-K.jsonl), what is
-    shown here to scores-SPLIT.json, unless the data are others than the run's own.
+    shown here to scores-SPLIT.json, unless the data are others than the run's own. A model that comes with stepedit
+    keeps neither.
     """
     from stepedit import checkpoints, datasets
     from stepedit.evaluation import Looking
+    from stepedit.lexicon import Lexicon
     from stepedit.results import score
     from stepedit.training import make_method
 
-    others = None
+    others, place = None, checkpoints.find(run)
+    known = Lexicon.read(lexicon) if lexicon else None
+    if min_confidence is None:
+        min_confidence = checkpoints.read_tuned(place) if beam == 1 and not (verify or known) else 0.0
     if data is not None:
-        task = make_method(checkpoints.read_run(checkpoints.find(run))).task
+        task = make_method(checkpoints.read_run(place)).task
         others = {name: lines.encode(task) for name, lines in datasets.read(data).splits.items()}
+    split = split or ("all" if others and set(others) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
-        result = score(run, split, Looking(beam, verify, min_confidence), others, progress)
+        result = score(run, split, Looking(beam, verify, min_confidence), others, progress, known)
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:
@@ -49,7 +56,11 @@ def evaluate(
 def _show(result: Result) -> None:
     out = console()
     head = f"{result.task} {result.method} {result.mode}, {result.split}: {result.pairs:,} pairs"
-    head += f", beam {result.beam}" * (result.beam > 1) + ", verified" * result.verify
+    head += (
+        f", beam {result.beam}" * (result.beam > 1)
+        + ", verified" * result.verify
+        + ", with a list of words" * result.lexicon
+    )
     head += f", at least {result.least:.0%} sure" * (result.least > 0)
     out.print(Text(f"{head}, {result.finished:.1%} finished\n"))
     rows = [["metric", "mean", "95 % interval"]]
@@ -59,6 +70,12 @@ def _show(result: Result) -> None:
         for row in rows[1:]:
             row.append(f"{result.paper[row[0]]:.2%}" if row[0] in result.paper else "")
     out.print(aligned(rows))
+    if result.summary:
+        names = list(next(iter(result.summary.values())))
+        table = [["", *names]]
+        table += [[kind, *(f"{said[name]:.2%}" for name in names)] for kind, said in result.summary.items()]
+        out.print(Text())
+        out.print(aligned(table))
     for title, groups in (("edits needed", result.by_edits), ("source length", result.by_length)):
         table = [[title, "pairs", result.headline]]
         table += [[str(group), f"{count:,}", f"{mean:.2%}"] for group, (count, mean) in groups.items()]

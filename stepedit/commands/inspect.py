@@ -111,11 +111,16 @@ def _drawn(source: str, target: str, setting: Task | None) -> Text:
     if words > LONGEST_DRAWN:
         return plain(f"a pair of up to {words:,} tokens, too long to draw")
     if setting is None:
-        edits = script(source.split(), target.split())
+        parts, glue = source.split(), " "
+        edits = script(parts, target.split())
     else:
-        pairs = setting.encode([source], [target])
-        edits = named(setting.edits(pairs.sources, pairs.targets).row(0), setting.vocabulary.tokens.__getitem__)
-    lines = script_diff(source.split(), edits) if edits else [Text("none", QUIET)]
+        pairs, parts, glue = (
+            setting.encode([source], [target]),
+            setting.vocabulary.split(source),
+            setting.vocabulary.glue,
+        )
+        edits = named(setting.edits(pairs.sources, pairs.targets).row(0), setting.vocabulary.name)
+    lines = script_diff(parts, edits, glue) if edits else [Text("none", QUIET)]
     rows: list[list[str | Text]] = [["source", source], ["target", target]]
     rows += [["edits" if line is lines[0] else "", line] for line in lines]
     return aligned(rows, heading=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect as signatures
 import os
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -50,7 +51,22 @@ def train(
             "self-taught: so, and own answers to fresh sources that the task's check accepts.",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Splits that exist already.", show_default="made anew")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="A folder of splits, or a .tsv, .csv or .jsonl of pairs, or - for a TSV on standard input.",
+            show_default="made anew",
+        ),
+    ] = None,
+    targets: Annotated[
+        Path | None,
+        typer.Option(help="The targets, if --data is a file of sources only, line beside line.", show_default=False),
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="Column of the source.", show_default="source")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of the target.", show_default="target")] = None,
+    level: Annotated[
+        str | None, typer.Option(help="Your own text, by word or by char(acter).", show_default="char")
+    ] = None,
     numbers: Numbers = None,
     length: Length = None,
     size: Annotated[
@@ -95,6 +111,8 @@ def train(
 
     Example: stepedit train aor --method recurrence --mode online --numbers 10 --length 5 --size 10000 --out runs/aor
 
+    Your own pairs: stepedit train --data pairs.tsv --level word --out runs/mine
+
     Several processes share each batch under torchrun: torchrun --nproc-per-node 2 -m stepedit train aor --out runs/aor
     """
     import torch
@@ -111,7 +129,9 @@ def train(
     else:
         _must_be_new(out)
         what = {"task": task, "method": method, "mode": mode, "preset": preset, "size": size, "seed": seed}
-        what |= {"numbers": numbers, "length": length, "data": str(data) if data else None}
+        what |= {"numbers": numbers, "length": length, "level": level}
+        what |= {"data": _kept(data, out), "targets": str(targets) if targets else None}
+        what |= {"source": source, "target": target}
         limits = {"max_epochs": max_epochs, "max_minutes": max_minutes, "validate_every": validate_every}
         said = what | limits | parsed(option) | teaching | {"threads": threads, "device": device}
         known = read_values(config) if config else {}
@@ -124,6 +144,17 @@ def train(
         else:
             trainer.begin()
         watched(trainer, out, make_board(out, trainer.standing.step) if tensorboard and trainer.rank == 0 else None)
+
+
+def _kept(data: str | None, out: Path) -> str | None:
+    """Where the data are; what comes on standard input is kept in the run's folder, because it is needed again."""
+    if data != "-":
+        return data
+    from stepedit.checkpoints import PAIRS, write_whole
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / PAIRS, sys.stdin.buffer.read())
+    return str(out / PAIRS)
 
 
 def _must_be_new(out: Path) -> None:

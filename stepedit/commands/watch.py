@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from stepedit.commands.common import console
+from stepedit.display import visible
 from stepedit.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def watched(trainer: Trainer, out: Path, board: SummaryWriter | None) -> None:
     count = sum(parameter.numel() for parameter in trainer.net.parameters())
     size = f"{count:,} parameters, {run.epochs:,} epochs of {trainer.batches} batches"
     lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.validate_every}"))
+    if trainer.method.task.learned:
+        lines.print(_data(trainer))
     shown = "epoch {task.fields[epoch]}  loss {task.fields[loss]:.4f}  {task.fields[speed]:.1f} steps/s"
     columns = (TextColumn(shown), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal or trainer.rank > 0) as bar:
@@ -52,6 +55,18 @@ def watched(trainer: Trainer, out: Path, board: SummaryWriter | None) -> None:
     lines.print(
         Text(f"best validation {metric} {trainer.standing.best:.2%} at epoch {trainer.standing.best_epoch}; in {out}")
     )
+
+
+def _data(trainer: Trainer) -> Text:
+    """What a run learns from, and how much of it can be said."""
+    coverage, task = trainer.coverage, trainer.method.task
+    share = coverage.said / max(1, coverage.pairs)
+    text = f"{coverage.pairs:,} pairs to learn from, {len(trainer.validation):,} for validation, divided by target; "
+    text += f"{len(task.vocabulary) - 1:,} tokens known, {len(task.template.tokens):,} may be brought\n"
+    text += f"{share:.1%} of the pairs can be expressed"
+    for source, target in coverage.others:
+        text += visible(f"\n  not: {source!r} -> {target!r}")
+    return Text(text)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from stepedit import checkpoints, results
+from stepedit.checkpoints import said_options
 from stepedit.config import Options, Run
 from stepedit.errors import DataError, UserError
 from stepedit.experiments.grid import PAPER
@@ -187,7 +188,7 @@ def _variant(run: Run) -> str:
     mine = settled(run, method).options.model_dump()
     usual = settled(run.model_copy(update={"options": Options.preset(run.preset)}), method).options.model_dump()
     standard: Any = TASKS[run.task].from_options({})
-    others = {name: value for name, value in run.task_options.items() if name not in ("numbers", "length")}
+    others = {name: value for name, value in said_options(run).items() if name not in ("numbers", "length")}
     said = [f"preset={run.preset}"] * (run.preset != "fast")
     said += [f"{name}={value}" for name, value in mine.items() if usual[name] != value]
     said += [f"{name}={value}" for name, value in others.items() if getattr(standard, name) != value]

@@ -18,6 +18,7 @@ from stepedit.registry import METHODS, TASKS, did_you_mean
 from stepedit.runs import LIMITS, RUN, Wanted, read_values, task_options, wanted
 
 LIMIT = 1_000  # runs in a sweep, unless a higher limit is said
+SETTING = ("numbers", "length")
 LONGEST = 120  # letters of a name for options
 PAPER = ("aor", "aes", "aec")  # the tasks of the paper
 UNNAMED = ("task", "method", "mode", "numbers", "length", "size", "seed", "data", "threads", "device", *LIMITS)
@@ -122,7 +123,7 @@ def _cell(values: dict[str, Any], varied: set[str]) -> Cell:
     whole = {**defaults, "seed": 0, **_defaults(values["task"]), **values}
     if whole.get("data") is not None:
         template, whole["data"] = whole["data"], _placed(whole["data"], whole)
-        if whole["data"] == template and not {"numbers", "length"} & set(values):
+        if whole["data"] == template and not set(SETTING) & set(values):
             whole |= _fitted(whole["task"], Path(template))
         elif not Path(whole["data"]).exists():
             raise DataError(f"{whole['data']}: no such file or folder")
@@ -134,13 +135,13 @@ def _fitted(task: str, data: Path) -> dict[str, int]:
     splits = datasets.read(data)
     found = datasets.task_of(splits, task)
     size = sum(map(len, splits.splits.values()))
-    return {"numbers": getattr(found, "numbers", 0), "length": getattr(found, "length", 0), "size": size}
+    return {name: getattr(found, name) for name in SETTING if hasattr(found, name)} | {"size": size}
 
 
 def _defaults(task: str) -> dict[str, Any]:
     """The task's own setting."""
     standard = TASKS[task].from_options({})
-    return {name: getattr(standard, name) for name in ("numbers", "length")}
+    return {name: getattr(standard, name) for name in SETTING if hasattr(standard, name)}
 
 
 def _placed(template: str, values: Mapping[str, Any]) -> str:
@@ -154,7 +155,8 @@ def _placed(template: str, values: Mapping[str, Any]) -> str:
 def _name(whole: Mapping[str, Any], said: Mapping[str, Any], varied: set[str]) -> str:
     """A name that tells a run from all others of a sweep, short enough for any file system."""
     parts = [whole["task"], whole["method"], whole["mode"]]
-    parts += [f"{whole['numbers']}N", f"{whole['length']}L", f"{whole['size']}D", f"seed{whole['seed']}"]
+    parts += [f"{whole[name]}{name[0].upper()}" for name in SETTING if name in whole]
+    parts += [f"{whole['size']}D", f"seed{whole['seed']}"]
     parts += [f"files{_digest(whole['data'])}"] if whole.get("data") is not None else []
     also = varied & {*LIMITS, "threads", "device"}
     rest = [f"{name}={said[name]}" for name in sorted(said) if name not in UNNAMED or name in also]

@@ -9,12 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from stepedit.batches import States
+from stepedit.edits import Scripts
 from stepedit.interpreter import Outcome, Step, tensors
-from stepedit.sequences import PAD, Sequences
+from stepedit.sequences import PAD, BoolArray, Pairs, Sequences
 from stepedit.tasks.task import Task
 from stepedit.vocabulary import PAD_TOKEN, Vocabulary
 
@@ -56,6 +58,10 @@ class Method(ABC):
     def longest(self) -> int:
         """How many symbols an output has at the most."""
 
+    def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
+        """(B,) whether what leads to these targets can be said."""
+        return self.task.sayable(pairs, scripts)
+
     @abstractmethod
     def render(self, states: States) -> tuple[Tensor, Tensor]:
         """Outputs (B, O) that a programmer should give for these states, and their lengths (B,)."""
@@ -71,6 +77,10 @@ class Method(ABC):
 
 class OneShot(Method):
     """A method that says everything at once and has it realised."""
+
+    def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
+        """(B,) whether all tokens of the target are known."""
+        return np.asarray((pairs.targets.ids < len(self.task.vocabulary)).all(1))
 
     @abstractmethod
     def realise(self, ids: Tensor, lengths: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ from stepedit import edits
 from stepedit.batches import States
 from stepedit.edits import Scripts
 from stepedit.methods.method import END, OneShot, before_end, close_gaps
-from stepedit.sequences import PAD, IntArray, Sequences
+from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 
 KEEP, DELETE, FIRST_TOKEN = 2, 3, 4
 
@@ -53,6 +53,10 @@ class Tagging(OneShot):
     @property
     def _tokens(self) -> int:
         return len(self.task.vocabulary) - 1
+
+    def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
+        """(B,) whether all tokens are known that edits bring; what is kept need not be."""
+        return np.asarray((scripts.tokens < len(self.task.vocabulary)).all((1, 2)))
 
     def render(self, states: States) -> tuple[Tensor, Tensor]:
         """Tags that make the target of each state."""

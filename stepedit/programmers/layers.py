@@ -97,20 +97,25 @@ def randomness(module: nn.Module, draw: Draw | None) -> Iterator[None]:
 class Embedding(nn.Module):
     """A learned vector for each token, and, where tokens have features, a learned view of those added to it."""
 
-    def __init__(self, size: int, width: int, features: Tensor | None = None) -> None:
+    def __init__(self, size: int, width: int, features: Tensor | None = None, buckets: int = 0) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(size, width))
+        self.size, self.buckets = size, buckets
+        self.table = nn.Parameter(torch.empty(size + buckets, width))
         self.view = nn.Linear(features.shape[1], width, bias=False) if features is not None else None
         if features is not None:
             self.register_buffer("features", features, persistent=False)
 
     def weight(self) -> Tensor:
-        """(V, H) all vectors."""
-        return self.table if self.view is None else self.table + self.view(self.features)
+        """(V, H) the vectors of all tokens that are known."""
+        known = self.table[: self.size]
+        return known if self.view is None else known + self.view(self.features)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The vectors of some ids."""
-        return nn.functional.embedding(ids, self.weight())
+        """The vectors of some ids; an unknown token has that of its bucket."""
+        if not self.buckets:
+            return nn.functional.embedding(ids, self.weight())
+        folded = torch.where(ids < self.size, ids, self.size + (ids - self.size) % self.buckets)
+        return nn.functional.embedding(folded, torch.cat([self.weight(), self.table[self.size :]]))
 
 
 class RecurrentEncoder(nn.Module):

@@ -12,6 +12,7 @@ of a plan, J = K + 1 turns of it (at the last one it is done), E turns of all pl
 
 from __future__ import annotations
 
+from math import log
 from typing import NamedTuple, Self
 
 import torch
@@ -59,8 +60,8 @@ class Pointer(Programmer):
         super().__init__()
         self.template, words = method.task.template, len(method.task.vocabulary)
         hidden, features = options.hidden, value_features(method.task, options)
-        self.end = words  # the id of what is put behind a text
-        self.read = Embedding(words + 1, hidden, None if features is None else pad(features, (0, 0, 0, 1)))
+        buckets = method.task.vocabulary.buckets
+        self.read = Embedding(words, hidden, features, buckets)
         self.drop = Dropout(options.dropout)
         self.encoder = _encoder(options, method.positions + 1)
         self.plan = _planner(options, method.task.most_edits + 1)
@@ -75,8 +76,10 @@ class Pointer(Programmer):
             self.at_last = nn.Linear(hidden, hidden, bias=False)
         if self.brings:
             self.at_place, self.at_turn = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
-            self.token = Embedding(words, hidden, features)
+            self.token = Embedding(words, hidden, features, buckets)
             self.bias = nn.Parameter(torch.zeros(words))
+            if self.template.copies:
+                self.to_copy = nn.Linear(hidden, hidden)
             allowed = torch.zeros(words, dtype=torch.bool)
             allowed[sorted(self.template.tokens)] = True
             self.register_buffer("allowed", allowed, persistent=False)
@@ -100,9 +103,9 @@ class Pointer(Programmer):
 
     def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> Memory:
         """The texts, and the end behind each."""
-        marked_BT = pad(ids_BT, (0, 1), value=PAD).scatter(1, lengths_B[:, None], self.end)
-        mask_BT = torch.arange(marked_BT.shape[1], device=self.device) <= lengths_B[:, None]
-        memory: Memory = self.encoder(self.drop(self.read(marked_BT)), mask_BT)
+        ended_BT = pad(ids_BT, (0, 1), value=PAD)  # padding stands for the end, too
+        mask_BT = torch.arange(ended_BT.shape[1], device=self.device) <= lengths_B[:, None]
+        memory: Memory = self.encoder(self.drop(self.read(ended_BT)), mask_BT)
         return memory
 
     def turns(self, memory: Memory, lesson: Lesson | None = None) -> Tensor:
@@ -126,21 +129,53 @@ class Pointer(Programmer):
         logits_BJX = turns_BJH @ keys_BXH.transpose(1, 2) * states_BTH.shape[2] ** -0.5
         return torch.cat([logits_BJX.masked_fill(~fits_BX[:, None], IMPOSSIBLE), self.done(turns_BJH)], 2)
 
-    def lasts(self, keys_ETH: Tensor, first_EH: Tensor, turn_EH: Tensor, first_E: Tensor, lengths_E: Tensor) -> Tensor:
+    def lasts(self, states_BTH: Tensor, row_E: Tensor, first_E: Tensor, turn_EH: Tensor, lengths_B: Tensor) -> Tensor:
         """(E, T) logits of the last place of a span, given its first."""
-        query_EH = self.from_first(torch.cat([first_EH, turn_EH], 1)) * first_EH.shape[1] ** -0.5
-        logits_ET = (keys_ETH @ query_EH[:, :, None])[..., 0]
+        query_EH = self.from_first(torch.cat([states_BTH[row_E, first_E], turn_EH], 1)) * turn_EH.shape[1] ** -0.5
+        logits_ET = _pointed(query_EH, row_E, self.to_last(states_BTH))
         place_T = torch.arange(logits_ET.shape[1], device=self.device)
-        fits_ET = (place_T >= first_E[:, None]) & (place_T < lengths_E[:, None])
+        fits_ET = (place_T >= first_E[:, None]) & (place_T < lengths_B[row_E, None])
         return logits_ET.masked_fill(~fits_ET, IMPOSSIBLE)
 
-    def tokens(self, first_EH: Tensor, last_EH: Tensor | None, turn_EH: Tensor, doing_E: Tensor) -> Tensor:
-        """(E, V) logits of the token to bring."""
-        hidden_EH = self.at_place(first_EH) + self.at_turn(turn_EH) + self.doing(doing_E)
-        if last_EH is not None:
-            hidden_EH = hidden_EH + self.at_last(last_EH)
-        logits_EV = gelu(hidden_EH) @ self.token.weight().T + self.bias
-        return logits_EV.masked_fill(~self.allowed, IMPOSSIBLE)
+    def tokens(
+        self,
+        states_BTH: Tensor,
+        row_E: Tensor,
+        places: tuple[Tensor, Tensor | None],
+        turn_EH: Tensor,
+        doing_E: Tensor,
+        lengths_B: Tensor,
+    ) -> Tensor:
+        """(E, V) logits of the token to bring, given its first and, of a span, its last place.
+
+        Where tokens of the text may be copied, (E, V+T): of every token, and of every place to copy from.
+        """
+        first_E, last_E = places
+        hidden_EH = self.at_place(states_BTH[row_E, first_E]) + self.at_turn(turn_EH) + self.doing(doing_E)
+        if last_E is not None:
+            hidden_EH = hidden_EH + self.at_last(states_BTH[row_E, last_E])
+        hidden_EH = gelu(hidden_EH)
+        logits_EV = (hidden_EH @ self.token.weight().T + self.bias).masked_fill(~self.allowed, IMPOSSIBLE)
+        if not self.template.copies:
+            return logits_EV
+        copies_ET = _pointed(hidden_EH * turn_EH.shape[1] ** -0.5, row_E, self.to_copy(states_BTH))
+        beyond_ET = torch.arange(copies_ET.shape[1], device=self.device) >= lengths_B[row_E, None]
+        return torch.cat([logits_EV, copies_ET.masked_fill(beyond_ET, IMPOSSIBLE)], 1)
+
+    def choices(self, token_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
+        """(E,) which of the logits of `tokens` says a token: its own, or that of the first place to copy it from."""
+        if not self.template.copies:
+            return token_E
+        words = len(self.allowed)
+        brought_E = self.allowed[torch.where(token_E < words, token_E, PAD)] | (token_E == PAD)
+        return torch.where(brought_E, token_E, words + (ids_BT[row_E] == token_E[:, None]).int().argmax(1))
+
+    def chosen(self, choice_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
+        """(E,) the other way round: the token that a choice stands for."""
+        copied_E = choice_E - len(self.allowed)
+        if not self.template.copies:
+            return choice_E
+        return torch.where(copied_E < 0, choice_E, pad(ids_BT, (0, 1), value=PAD)[row_E, copied_E.clamp(min=0)])
 
     def forward(self, states: States, draw: Draw | None = None) -> Tensor:
         """How wrong the plan is: its first edit, and those after it for less."""
@@ -160,7 +195,9 @@ class Pointer(Programmer):
         aim_BJ = pad(lesson.first * len(self.template.operations) + lesson.doing, (0, 1))[:, : logits_BJX.shape[1]]
         aim_BJ = torch.where(lesson.there, aim_BJ, done)
         wrong_BJ = cross_entropy(logits_BJX.flatten(0, 1), aim_BJ.flatten(), reduction="none").view(aim_BJ.shape)
-        return ((wrong_BJ + self._reading(lesson, memory.states, turns_BJH, lengths_B)) * lesson.counts).sum() / total
+        ids_BT = states.ids[rows].to(self.device)
+        wrong_BJ = wrong_BJ + self._reading(lesson, memory.states, turns_BJH, ids_BT, lengths_B)
+        return (wrong_BJ * lesson.counts).sum() / total
 
     def _lesson(self, states: States) -> Lesson:
         """The plan: the edit whose turn it is, and, where they come from left to right, all that are left after it."""
@@ -172,24 +209,28 @@ class Pointer(Programmer):
         turn_J = torch.arange(edits_BK.shape[1] + 1 if ahead else 1)
         counts_BJ = torch.where(turn_J == 0, 1.0, self.others) * (turn_J <= left_B[:, None])
         doing_BK = self.operation_index.cpu()[operations_of(now, self.template)]
-        parts = (now.starts, now.stops - 1, doing_BK, now.tokens[:, :, 0])
+        token_BK = torch.where(now.widths == 1, now.tokens[:, :, 0], PAD)
+        parts = (now.starts, now.stops - 1, doing_BK, token_BK)
         first, last, doing, token = (part.gather(1, edits_BK) for part in parts)
         return Lesson(first, last, doing, token, turn_J < left_B[:, None], counts_BJ)
 
-    def _reading(self, lesson: Lesson, states_BTH: Tensor, turns_BJH: Tensor, lengths_B: Tensor) -> Tensor:
+    def _reading(
+        self, lesson: Lesson, states_BTH: Tensor, turns_BJH: Tensor, ids_BT: Tensor, lengths_B: Tensor
+    ) -> Tensor:
         """(B, J) how wrong the fields are that come after the place."""
         row_E, turn_E = lesson.there.nonzero(as_tuple=True)
         first_E, last_E, doing_E, token_E = (part[row_E, turn_E] for part in lesson[:4])
-        first_EH, turn_EH = states_BTH[row_E, first_E], turns_BJH[row_E, turn_E]
+        turn_EH = turns_BJH[row_E, turn_E]
         wrong_E = torch.zeros(len(row_E), device=self.device)
-        last_EH = states_BTH[row_E, last_E] if self.spans else None
         if self.spans:
-            logits_ET = self.lasts(self.to_last(states_BTH)[row_E], first_EH, turn_EH, first_E, lengths_B[row_E])
+            logits_ET = self.lasts(states_BTH, row_E, first_E, turn_EH, lengths_B)
             wrong_E = wrong_E + cross_entropy(logits_ET, last_E, reduction="none")
         if self.brings:
-            logits_EV = self.tokens(first_EH, last_EH, turn_EH, doing_E)
-            token_E = torch.where(token_E == PAD, -100, token_E)  # a deletion brings none
-            wrong_E = wrong_E + cross_entropy(logits_EV, token_E, ignore_index=-100, reduction="none")
+            places = first_E, last_E if self.spans else None
+            logits_EV = self.tokens(states_BTH, row_E, places, turn_EH, doing_E, lengths_B)
+            choice_E = self.choices(token_E, row_E, ids_BT)
+            choice_E = torch.where(token_E == PAD, -100, choice_E)  # a deletion brings none
+            wrong_E = wrong_E + cross_entropy(logits_EV, choice_E, ignore_index=-100, reduction="none")
         return torch.zeros(turns_BJH.shape[:2], device=self.device).index_put((row_E, turn_E), wrong_E)
 
     def _nearer(self, states: States, states_BTH: Tensor, turn_BH: Tensor, places_BX: Tensor) -> Tensor:
@@ -201,8 +242,10 @@ class Pointer(Programmer):
         changed_M = torch.where(token_M == PAD, int(Operation.DELETE), int(Operation.SUBSTITUTE))
         doing_M = self.operation_index[torch.where(start_M == stop_M, int(Operation.INSERT), changed_M)]
         says_M = places_BX[row_M, start_M * len(self.template.operations) + doing_M]
-        tokens_MV = self.tokens(states_BTH[row_M, start_M], None, turn_BH[row_M], doing_M).log_softmax(1)
-        brought_M = tokens_MV.gather(1, token_M[:, None])[:, 0]
+        ids_BT, lengths_B = states.ids.to(self.device), states.lengths.to(self.device)
+        logits_MV = self.tokens(states_BTH, row_M, (start_M, None), turn_BH[row_M], doing_M, lengths_B)
+        choice_M = self.choices(token_M, row_M, ids_BT)
+        brought_M = logits_MV.log_softmax(1).gather(1, choice_M[:, None])[:, 0]
         says_M = says_M + torch.where(token_M == PAD, 0.0, brought_M)
         chance_B = torch.zeros_like(places_BX[:, 0]).index_add(0, row_M, says_M.exp())
         done_B = states.done().to(self.device)
@@ -210,37 +253,56 @@ class Pointer(Programmer):
 
     @torch.inference_mode()
     def write(self, ids_BT: Tensor, lengths_B: Tensor) -> Said:
-        """The likeliest action as a whole, which need not be at the likeliest place."""
-        actions_BKF, says_BK = self.propose(ids_BT, lengths_B, WIDTH)
-        return Said(actions_BKF[:, 0], says_BK[:, 0].exp())
+        """The likeliest action as a whole, which need not be at the likeliest place.
+
+        Where DONE is likelier than all else together, that is settled; the others are looked at closely.
+        """
+        ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
+        memory = self.encode(ids_BT, lengths_B)
+        turns_B1H = self.turns(memory)
+        logits_BX = self.places(memory, turns_B1H, lengths_B)[:, 0].log_softmax(1)
+        actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE)
+        sure_B = logits_BX[:, -1].exp().cpu()
+        open_E = (logits_BX[:, -1] <= log(0.5)).nonzero()[:, 0]
+        if len(open_E):
+            parts = (memory.states[open_E], turns_B1H[open_E, 0], logits_BX[open_E])
+            actions_EKF, says_EK = self._likely(*parts, ids_BT[open_E], lengths_B[open_E], WIDTH)
+            actions_BF[open_E.cpu()], sure_B[open_E.cpu()] = actions_EKF[:, 0], says_EK[:, 0].exp()
+        return Said(actions_BF, sure_B)
 
     @torch.inference_mode()
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         memory = self.encode(ids_BT, lengths_B)
-        states_BTH, turns_B1H = memory.states, self.turns(memory)
-        turn_BH = turns_B1H[:, 0]
-        says_BX, choice_BX = _best(self.places(memory, turns_B1H, lengths_B)[:, 0], width)
+        turns_B1H = self.turns(memory)
+        logits_BX = self.places(memory, turns_B1H, lengths_B)[:, 0]
+        return self._likely(memory.states, turns_B1H[:, 0], logits_BX, ids_BT, lengths_B, width)
+
+    def _likely(
+        self, states_BTH: Tensor, turn_BH: Tensor, logits_BX: Tensor, ids_BT: Tensor, lengths_B: Tensor, width: int
+    ) -> tuple[Tensor, Tensor]:
+        """The likeliest actions, given how likely every operation is at every place."""
+        says_BX, choice_BX = _best(logits_BX, width)
         rows_E = torch.arange(len(ids_BT), device=self.device).repeat_interleave(says_BX.shape[1])
         says_E, choice_E = says_BX.flatten(), choice_BX.flatten()
         done_E = choice_E == states_BTH.shape[1] * len(self.template.operations)
         first_E, doing_E = (torch.where(done_E, 0, part) for part in self._split(choice_E))
-        last_E, token_E, last_EH = first_E, torch.full_like(first_E, PAD), None
+        last_E, token_E = first_E, torch.full_like(first_E, PAD)
         if self.spans:
-            keys_ETH = self.to_last(states_BTH)[rows_E]
-            logits_ET = self.lasts(keys_ETH, states_BTH[rows_E, first_E], turn_BH[rows_E], first_E, lengths_B[rows_E])
+            logits_ET = self.lasts(states_BTH, rows_E, first_E, turn_BH[rows_E], lengths_B)
             more_EX, last_EX = _best(_only_first(logits_ET, done_E), width)
             says_E, rows_E, first_E, doing_E, done_E, last_E = _branch(
                 more_EX, says_E, (rows_E, first_E, doing_E, done_E), last_EX
             )
-            last_EH = states_BTH[rows_E, last_E]
         if self.brings:
-            logits_EV = self.tokens(states_BTH[rows_E, first_E], last_EH, turn_BH[rows_E], doing_E)
-            more_EX, token_EX = _best(_only_first(logits_EV, done_E | ~self._brings(doing_E)), width)
-            says_E, rows_E, first_E, doing_E, done_E, last_E, token_E = _branch(
-                more_EX, says_E, (rows_E, first_E, doing_E, done_E, last_E), token_EX
+            places = first_E, last_E if self.spans else None
+            logits_EV = self.tokens(states_BTH, rows_E, places, turn_BH[rows_E], doing_E, lengths_B)
+            more_EX, choice_EX = _best(_only_first(logits_EV, done_E | ~self._brings(doing_E)), width)
+            says_E, rows_E, first_E, doing_E, done_E, last_E, choice_E = _branch(
+                more_EX, says_E, (rows_E, first_E, doing_E, done_E, last_E), choice_EX
             )
+            token_E = self.chosen(choice_E, rows_E, ids_BT)
         actions_EF = torch.where(done_E[:, None], DONE, self._actions(first_E, last_E, doing_E, token_E))
         return _likeliest(actions_EF.view(len(ids_BT), -1, actions_EF.shape[1]), says_E.view(len(ids_BT), -1), width)
 
@@ -296,6 +358,18 @@ def _encoder(options: Options, places: int) -> nn.Module:
         return TransformerEncoder(options.hidden, options.depth, options.heads, options.dropout, places)
     sizes = options.hidden, options.hidden, options.depth
     return RecurrentEncoder(options.cell, *sizes, options.bidirectional, options.dropout)
+
+
+def _pointed(query_EH: Tensor, row_E: Tensor, keys_BTH: Tensor) -> Tensor:
+    """(E, T) the products of queries with the keys of their rows; the rows are in order.
+
+    The queries of a row are put side by side, so that no key has to be copied for each of them.
+    """
+    counts_B = torch.bincount(row_E, minlength=len(keys_BTH))
+    slot_E = torch.arange(len(row_E), device=row_E.device) - (counts_B.cumsum(0) - counts_B)[row_E]
+    most = int(counts_B.max()) if len(row_E) else 0
+    grid_BXH = query_EH.new_zeros(len(keys_BTH), most, query_EH.shape[1]).index_put((row_E, slot_E), query_EH)
+    return (grid_BXH @ keys_BTH.transpose(1, 2))[row_E, slot_E]
 
 
 def _best(logits_EX: Tensor, width: int) -> tuple[Tensor, Tensor]:

@@ -55,7 +55,7 @@ class SeqToSeq(Programmer):
         self.method, self.forcing = method, forcing
         inputs, outputs = len(method.task.vocabulary), len(method.outputs)
         output_features = None if features is None else features[method.token_of()]
-        self.read = Embedding(inputs, hidden, features)
+        self.read = Embedding(inputs, hidden, features, method.task.vocabulary.buckets)
         self.said = Embedding(outputs, hidden)
         self.output = Embedding(outputs, hidden, output_features)
         self.bias = nn.Parameter(torch.zeros(outputs))

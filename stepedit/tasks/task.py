@@ -31,6 +31,7 @@ class Task(ABC):
     independent: ClassVar[bool] = False  # whether an edit is right whatever becomes of the others
     metrics: ClassVar[tuple[str, ...]]  # those that apply, the headline figure first
     stop_metric: ClassVar[str]  # what early stopping watches
+    learned: ClassVar[frozenset[str]] = frozenset()  # options that only pairs can tell, not people
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -50,6 +51,11 @@ class Task(ABC):
     @abstractmethod
     def fitted(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
         """The smallest setting that these texts are of."""
+
+    @classmethod
+    def for_data(cls, sources: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]) -> Self:
+        """The setting for existing pairs: what is said of it, or the smallest that they are of."""
+        return cls.from_options(options) if options else cls.fitted(sources, targets)
 
     @cached_property
     @abstractmethod
@@ -96,6 +102,18 @@ class Task(ABC):
     @abstractmethod
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
         """The expert's edits, left to right; PairError tells the first pair that is none of this task."""
+
+    def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
+        """(B,) whether actions can say all edits; a task with a fixed set of tokens refuses pairs where they can't."""
+        return np.ones(len(pairs), np.bool_)
+
+    def windows(self, row: Sequence[int], words: Vocabulary) -> list[list[int]]:
+        """A text in the parts in which it is edited."""
+        return [list(row)]
+
+    def summary(self, pairs: Pairs, predictions: Sequences) -> dict[str, dict[str, float]]:
+        """What else there is to say of predictions, beside the same of sources left as they are."""
+        return {}
 
     @abstractmethod
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rapidfuzz.distance import Levenshtein
 
-from stepedit.batches import expert, sample_states, states_after
+from stepedit.batches import FRESH, expert, sample_states, states_after
 from stepedit.config import Mode, Order
 from stepedit.edits import trajectory
 from stepedit.errors import DataError, PairError, UserError
@@ -28,6 +28,7 @@ SETTINGS: list[Task] = [
 ]
 every_task = pytest.mark.parametrize("task", SETTINGS, ids=[f"{task.name}-{i}" for i, task in enumerate(SETTINGS)])
 SIZE = 30
+OF_NUMBERS = [name for name in TASKS if not TASKS[name].learned]
 
 
 def size_for(task: Task) -> int:
@@ -79,9 +80,8 @@ def test_redrawn_sources_differ_and_lead_to_the_same_targets(
     for index, (source, target) in enumerate(zip(again.rows(), pairs.targets.rows(), strict=True)):
         assert trajectory(source, scripts.row(index))[-1] == tuple(target)
     same = again.equals(pairs.sources).mean()
-    assert (
-        same < 0.6 if task.redraws else same == 1
-    )  # AEC draws no error at all for a quarter, AES no bracket for a sixth
+    made_up = task.redraws or bool(task.learned)  # own pairs are as they are, those that stand in for them are not
+    assert same < 0.6 if made_up else same == 1  # AEC draws no error at all for a quarter, AES no bracket for a sixth
 
 
 @every_task
@@ -104,6 +104,8 @@ def is_right(task: Task, source: str, prediction: str) -> bool:
             return [int(token) for token in tokens if token.isdecimal()] == sorted(map(int, given)) and len(
                 tokens
             ) == len(given)
+        case "text":
+            return True  # nobody can tell
     raise AssertionError(f"tell how to judge {task.name}")
 
 
@@ -125,7 +127,7 @@ def test_check_accepts_and_rejects_as_it_should(task: Task, pairs: Pairs, rng: n
         expected = [is_right(task, source, line) for source, line in zip(sources, lines, strict=True)]
         assert task.check(pairs.sources, Sequences.from_rows(rows)).tolist() == expected
         rejected += expected.count(False)
-    assert rejected > 20 * len(pairs)
+    assert rejected > 20 * len(pairs) or task.name == "text"
 
 
 def mutated(row: list[int], rng: np.random.Generator, tokens: int) -> list[int]:
@@ -244,7 +246,8 @@ def test_augmented_states_keep_every_subset_of_edits(rng: np.random.Generator) -
     texts = {tuple(text) for text in Sequences(states.ids.numpy(), states.lengths.numpy()).rows()}
     assert len(texts) == 2**4
     shares = np.bincount(states.left.counts, minlength=5) / 4_000
-    assert np.abs(shares - 1 / 5).max() < 0.04, "the rate is uniform, so is the number of edits"
+    expected = np.full(5, (1 - FRESH) / 5) + FRESH * (np.arange(5) == 4)
+    assert np.abs(shares - expected).max() < 0.04, "of the others the rate is uniform, so is the number of edits"
 
 
 @every_task
@@ -307,7 +310,7 @@ def test_names_titles_and_metrics_are_in_order(name: str) -> None:
     assert target in module_doc
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -323,13 +326,13 @@ def test_wrong_options_are_refused_in_one_line(name: str, options: dict[str, obj
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
 def test_more_targets_than_there_are_is_refused_with_their_number(name: str, rng: np.random.Generator) -> None:
     with pytest.raises(DataError, match="has exactly"):
         TASKS[name].from_options({"numbers": 3, "length": 3}).generate(10**6, rng)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", OF_NUMBERS)
 def test_a_token_of_no_task_is_named(name: str) -> None:
     with pytest.raises(DataError, match="pair 2: unknown token 'x'"):
         TASKS[name]().encode(["2 3", "2 x"], ["2", "3"])
