@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from stepedit.interpreter import Step
-from stepedit.tokens import CAP, CAPS
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,15 @@ def changes(
     for step in trace:
         if step.start is not None:
             _follow(cells, sure, step)
-    names = [name(token) for token in source], [name(cell.token) for cell in cells]
-    shown = [pieces(side) for side in names]
+    shown = [pieces([name(token) for token in side]) for side in (source, [cell.token for cell in cells])]
     at = [[0, *accumulate(map(len, side))] for side in shown]
     found = []
-    for span in _touching(_spans(cells, sure, len(source)), *names):
+    for span in _spans(cells, sure, *shown):
         before, after = ("".join(side[part]) for side, part in zip(shown, (span.left, span.right), strict=True))
         if before != after:
+            parts = enumerate((span.left, span.right))
             start, stop, new_start, new_stop = (
-                at[side][edge] for side, part in enumerate((span.left, span.right)) for edge in (part.start, part.stop)
+                at[side][edge] for side, part in parts for edge in (part.start, part.stop)
             )
             found.append(Change(start, stop, before, new_start, new_stop, after, span.confidence))
     return found
@@ -85,32 +84,22 @@ def _follow(cells: list[_Cell], sure: list[float], step: Step) -> None:
     cells[step.start : stop] = [_Cell(token, None, least) for token in step.after]
 
 
-def _spans(cells: Sequence[_Cell], sure: Sequence[float], size: int) -> list[_Span]:
-    """What lies between tokens that are still where they were."""
-    kept = [(-1, -1), *((cell.origin, place) for place, cell in enumerate(cells) if cell.origin is not None)]
+def _spans(cells: Sequence[_Cell], sure: Sequence[float], left: Sequence[str], right: Sequence[str]) -> list[_Span]:
+    """What lies between tokens that are where they were and look as they did.
+
+    A token that shows nothing is only there for the one behind it, so it holds nothing apart.
+    """
+    kept = [(-1, -1)]
+    for place, cell in enumerate(cells):
+        if cell.origin is not None and right[place] and left[cell.origin] == right[place]:
+            kept.append((cell.origin, place))
     spans = []
-    for (left, right), (next_left, next_right) in pairwise([*kept, (size, len(cells))]):
-        if next_left - left > 1 or next_right - right > 1:
-            gone, come = slice(left + 1, next_left), slice(right + 1, next_right)
+    for (a, b), (next_a, next_b) in pairwise([*kept, (len(left), len(right))]):
+        if next_a - a > 1 or next_b - b > 1:
+            gone, come = slice(a + 1, next_a), slice(b + 1, next_b)
             least = min([*sure[gone], *(cell.confidence for cell in cells[come])], default=1.0)
             spans.append(_Span(gone, come, least))
     return spans
-
-
-def _touching(spans: Iterable[_Span], left: Sequence[str], right: Sequence[str]) -> list[_Span]:
-    """The same, each with the word that a sign at its end raises; those that then touch each other made one."""
-    joined: list[_Span] = []
-    for span in spans:
-        signs = {*left[span.left][-1:], *right[span.right][-1:]} & {CAP, CAPS}
-        more = int(bool(signs) and span.left.stop < len(left) and span.right.stop < len(right))
-        gone = slice(span.left.start, span.left.stop + more)
-        come = slice(span.right.start, span.right.stop + more)
-        if joined and joined[-1].left.stop >= gone.start:
-            last = joined.pop()
-            gone, come = slice(last.left.start, gone.stop), slice(last.right.start, come.stop)
-            span = _Span(gone, come, min(last.confidence, span.confidence))
-        joined.append(_Span(gone, come, span.confidence))
-    return joined
 
 
 def applied(text: str, wanted: Iterable[Change]) -> str:

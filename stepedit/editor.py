@@ -127,9 +127,11 @@ class Editor:
         )
         return self.method.task.check(Sequences.from_rows(sources), Sequences.from_rows(results)).tolist()
 
-    def encode(self, texts: Sequence[str]) -> Sequences:
-        """Texts as ids; DataError names the first (from 1) that cannot be edited."""
-        return Sequences.from_rows(self._rows(texts, self.method.task.vocabulary.opened()))
+    def parts(self, texts: Sequence[str]) -> Sequences:
+        """Texts in the parts in which they are edited; DataError names the first (from 1) that cannot be."""
+        words = self.method.task.vocabulary.opened()
+        rows = self._rows(texts, words)
+        return Sequences.from_rows([part for row in rows for part in self.method.task.windows(row, words)])
 
     def _rows(self, texts: Sequence[str], words: Vocabulary) -> list[list[int]]:
         try:

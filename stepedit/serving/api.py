@@ -24,7 +24,19 @@ from stepedit.registry import METHODS, TASKS, did_you_mean
 from stepedit.results import step_as_data
 from stepedit.serving.batching import Answer, Batcher, BusyError, Way
 from stepedit.serving.guard import Guard
-from stepedit.serving.shapes import Asked, Considered, Edits, ModelInfo, One, Pair, Step, TaskInfo, Watched, Wrong
+from stepedit.serving.shapes import (
+    Asked,
+    Change,
+    Considered,
+    Edits,
+    ModelInfo,
+    One,
+    Pair,
+    Step,
+    TaskInfo,
+    Watched,
+    Wrong,
+)
 from stepedit.serving.shelf import Shelf
 from stepedit.tasks.task import Task
 from stepedit.vocabulary import Vocabulary
@@ -137,19 +149,26 @@ def _check(editor: Editor, texts: Sequence[str], asked: Asked, limits: Limits) -
         raise UserError(f"beam, verify and min_confidence are for actions, which {editor.run.method} has none of")
     if ahead and asked.min_confidence:
         raise UserError("min_confidence goes with the likeliest action only, not with beam or verify")
-    longest = int(editor.encode(texts).lengths.max())
+    parts = editor.parts(texts)
+    longest = int(parts.lengths.max(initial=0))
     if longest > limits.tokens:
         raise UserError(f"a text has {longest} tokens; {limits.tokens} is the limit")
-    if len(texts) * longest * asked.beam**2 > limits.work:
+    if len(parts) * longest * asked.beam**2 > limits.work:
         raise UserError("so many texts with so wide a beam are too much work at once; send fewer, or a smaller beam")
 
 
 def _results(answer: Answer, editor: Editor) -> list[One]:
-    words = editor.method.task.vocabulary
-    results = []
+    results, checked = [], not editor.method.task.learned
     for edited, right, states in zip(answer.edited, answer.right, answer.alternatives, strict=True):
+        words = edited.words
         steps = [
-            Step(**step_as_data(step, words), alternatives=_considered(states[number], step, words) if states else [])
+            Step(
+                **step_as_data(step, words),
+                tokens=[words.name(token) for token in step.state],
+                gone=[words.name(token) for token in step.before],
+                came=[words.name(token) for token in step.after],
+                alternatives=_considered(states[number], step, words) if states else [],
+            )
             for number, step in enumerate(edited.outcome.trace)
         ]
         last = _considered(states[-1], None, words) if states else []
@@ -158,12 +177,14 @@ def _results(answer: Answer, editor: Editor) -> list[One]:
         results.append(
             One(
                 source=edited.source,
+                tokens=[words.name(token) for token in edited.tokens],
                 text=edited.text,
                 finished=edited.finished,
-                right=right,
+                right=right if checked else None,
                 verified=edited.verified,
                 steps=steps,
                 last=last,
+                changes=[Change.model_validate(change) for change in edited.changes()],
             )
         )
     return results
@@ -201,8 +222,9 @@ def _add_facts(app: FastAPI, shelf: Shelf) -> None:
             task=editor.run.task,
             method=editor.run.method,
             mode=editor.run.mode,
-            setting=editor.run.task_options,
+            setting=checkpoints.said_options(editor.run),
             parameters=sum(part.numel() for part in editor.programmer.parameters()),
+            glue=editor.method.task.vocabulary.glue,
         )
         for name, editor in shelf.editors.items()
     ]
@@ -238,7 +260,10 @@ def _add_facts(app: FastAPI, shelf: Shelf) -> None:
     @app.get("/api/models/{name}/example", responses=_wrong(404, 422))
     def example(name: str, seed: Annotated[int | None, Query(ge=0, lt=2**63)] = None) -> Pair:
         """A random text that the model could be asked about."""
-        return _draw(_known(shelf, name).method.task, seed)
+        task = _known(shelf, name).method.task
+        if task.learned:
+            raise UserError("there are no examples of a text of one's own; type one")
+        return _draw(task, seed)
 
 
 def _draw(task: Task, seed: int | None) -> Pair:

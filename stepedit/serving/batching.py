@@ -31,7 +31,7 @@ class Way(NamedTuple):
     beam: int
     verify: bool
     trace: bool
-    least: float = 0.0
+    least: float | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ class Asked(BaseModel):
     texts: list[str] | None = Field(None, description="Several texts, instead of one.", min_length=1)
     beam: int = Field(1, ge=1, le=20, description="Texts followed at a time.")
     verify: bool = Field(False, description="Let the task's own check decide which result is taken.")
-    min_confidence: float = Field(0.0, ge=0, le=1, description="Stop where the programmer is less sure than this.")
+    min_confidence: float | None = Field(
+        None, ge=0, le=1, description="Stop where the programmer is less sure than this; if not said, as it was tuned."
+    )
     trace: bool = Field(True, description="Say each step, and what else was considered.")
 
     @model_validator(mode="after")
@@ -29,6 +31,20 @@ class Asked(BaseModel):
     def all_texts(self) -> list[str]:
         """The texts."""
         return self.texts if self.texts is not None else [self.text or ""]
+
+
+class Change(BaseModel):
+    """Letters of the source, and what stands there in the result."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    start: int
+    stop: int
+    before: str
+    result_start: int
+    result_stop: int
+    after: str
+    confidence: float
 
 
 class Considered(BaseModel):
@@ -50,6 +66,9 @@ class Step(BaseModel):
     before: str
     after: str
     text: str
+    tokens: list[str]  # of the text
+    gone: list[str]  # of these, at the position, those that were there
+    came: list[str]  # and those that are there now
     skipped: bool
     confidence: float
     alternatives: list[Considered]
@@ -59,12 +78,14 @@ class One(BaseModel):
     """What came of one text."""
 
     source: str
+    tokens: list[str]  # of the source
     text: str
     finished: bool
-    right: bool
+    right: bool | None  # what the task's check says; nobody can tell of a text of one's own
     verified: bool | None
     steps: list[Step]
     last: list[Considered]  # what was considered at the end
+    changes: list[Change]  # of a text of one's own: which letters became which
 
 
 class Edits(BaseModel):
@@ -83,6 +104,7 @@ class ModelInfo(BaseModel):
     mode: str
     setting: dict[str, Any]
     parameters: int
+    glue: str  # what stands between tokens
 
 
 class TaskInfo(BaseModel):

@@ -25,7 +25,6 @@ function complain(error) {
   $("message").hidden = !error;
 }
 
-const words = (text) => text.split(/\s+/).filter(Boolean);
 const percent = (share) => (share >= 0.9995 ? "100 %" : share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 
 // What an action does, in words.
@@ -43,21 +42,21 @@ function told(action) {
 // The tokens of a card at one moment: the text after `at` steps, what the last step changed drawn into it.
 function tokensAt(result, at) {
   const step = at > 0 ? result.steps[at - 1] : null;
-  const nodes = words(step ? step.text : result.source).map((word) => make("span", "", word));
+  const nodes = (step ?? result).tokens.map((word) => make("span", "", word));
   const next = result.steps[at];
   if (next && next.operation !== "rewrite" && next.position !== null) {
-    const wide = words(next.before).length;
+    const wide = next.gone.length;
     if (!wide) nodes.length > next.position ? nodes[next.position].classList.add("before") : nodes.at(-1)?.classList.add("behind");
     for (const node of nodes.slice(next.position, next.position + wide)) node.classList.add("here");
   }
-  if (step?.operation === "rewrite") return compared(words(step.before), words(step.after));
+  if (step?.operation === "rewrite") return compared(step.gone, step.came);
   if (!step || step.position === null) return nodes;
-  const fresh = words(step.after).length;
+  const fresh = step.came.length;
   for (let i = step.position; i < step.position + fresh && i < nodes.length; i++) {
     const node = make("ins", nodes[i].className, nodes[i].textContent);
     nodes[i] = node;
   }
-  const gone = words(step.before).map((word) => make("del", "", word));
+  const gone = step.gone.map((word) => make("del", "", word));
   nodes.splice(step.position, 0, ...gone);
   return nodes;
 }
@@ -80,14 +79,15 @@ function compared(old, fresh) {
 }
 
 function ending(result) {
-  return `${result.right ? "✓ holds" : "✗ does not hold"}, ${result.finished ? "finished" : "stopped at the limit"}`;
+  const end = result.finished ? "finished" : "stopped at the limit";
+  return result.right === null ? end : `${result.right ? "✓ holds" : "✗ does not hold"}, ${end}`;
 }
 
 function verdict(result, at) {
   const node = make("span", "verdict");
   if (at < result.steps.length) return node;
   node.textContent = ending(result);
-  node.classList.add(result.right ? "right" : "wrong");
+  if (result.right !== null) node.classList.add(result.right ? "right" : "wrong");
   return node;
 }
 
@@ -108,7 +108,7 @@ function card({ model, result }, moment) {
   const node = make("article", "card");
   const head = make("header");
   head.append(make("h2", "", `${model.name} · ${model.method}`), verdict(result, at));
-  const tokens = make("div", "tokens");
+  const tokens = make("div", model.glue ? "tokens" : "tokens tight");
   tokens.append(...tokensAt(result, at));
   const did = make("p", "did");
   const step = at > 0 ? result.steps[at - 1] : null;
@@ -196,7 +196,8 @@ const rivals = () => state.models.filter((model) => {
 function looking() {
   const beam = Number($("beam").value);
   const verify = $("verify").checked;
-  return beam > 1 || verify ? { beam, verify } : { min_confidence: Number($("least").value) };
+  if (beam > 1 || verify) return { beam, verify };
+  return $("least").value === "" ? {} : { min_confidence: Number($("least").value) };
 }
 
 async function edit(event) {
