@@ -18,8 +18,8 @@ import numpy as np
 from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
 
-PUNCTUATION = re.compile(r"(?<=\w)[.,;:!?]+(?=\s|$)")
-PROSE = re.compile(r"[A-Z]\w* (?:.* )?[a-z]+.*[.!?:]")
+PUNCTUATION = re.compile(r"(?<=\w)[.,;:!?。，、；：！？؟،؛।]+(?=[\s\"'”’)\]]|$)|(?<=\w)[。，、；：！？]")
+PROSE = re.compile(r"\w+ (?:.* )?[^\W\d_]+.*[.!?:]")
 WAYS = ("punctuation", "case", "spaces", "typos")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -72,6 +72,6 @@ def sentences(text: str) -> Iterator[str]:
         lines = [line.strip() for line in paragraph.split("\n") if line.strip()]
         if any(line[0] in "+|*-=>#" or "::=" in line or line.endswith(("=", "{", "(")) for line in lines):
             continue
-        for sentence in re.split(r"(?<=[.!?]) +(?=[A-Z])", " ".join(lines)):
-            if PROSE.fullmatch(sentence):
+        for sentence in re.split(r"(?<=[.!?]) +(?=[^\W\d_])", " ".join(lines)):
+            if sentence[:1].isupper() and PROSE.fullmatch(sentence):
                 yield sentence

@@ -171,17 +171,17 @@ def divided(lines: Lines) -> dict[str, Lines]:
         groups.setdefault(target, []).append(index)
     if len(groups) < len(SPLITS):
         raise DataError(f"{lines.file}: {len(groups)} different targets; train, val and test need one each at least")
-    order = sorted(groups, key=lambda target: sha256(target.encode()).digest())
-    parts: dict[str, list[int]] = {name: [] for name in SPLITS}
-    for rank, target in enumerate(order):
-        share = (len(parts["val"]) + len(parts["test"])) / len(lines)
-        name = "val" if rank == 0 else "test" if rank == 1 else "train"
-        if rank > 1 and share < 0.2:
-            name = "val" if len(parts["val"]) <= len(parts["test"]) else "test"
-        if rank == len(order) - 1 and not parts["train"]:
-            name = "train"
-        parts[name] += groups[target]
-    return {name: lines.take(sorted(rows)) for name, rows in parts.items()}
+    parts: dict[str, list[str]] = {name: [] for name in SPLITS}
+    for target, rows in groups.items():
+        share = int.from_bytes(sha256(target.encode()).digest()[:4], "big") / 2**32
+        held = share < 0.2 and len(rows) <= max(1, len(lines) // 20)  # one that is half of all is there to learn from
+        parts["train" if not held else "val" if share < 0.1 else "test"].append(target)
+    for name in SPLITS:  # of a handful of pairs a part may be empty still
+        if not parts[name]:
+            largest = max(parts.values(), key=len)
+            parts[name].append(largest.pop(min(range(len(largest)), key=lambda at: len(groups[largest[at]]))))
+    rows_of = {name: [row for target in targets for row in groups[target]] for name, targets in parts.items()}
+    return {name: lines.take(sorted(rows)) for name, rows in rows_of.items()}
 
 
 def setting(dataset: Dataset, task: str, options: Mapping[str, Any]) -> Task:

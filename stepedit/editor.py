@@ -11,7 +11,7 @@ from stepedit import checkpoints
 from stepedit.actions import DONE
 from stepedit.changes import Change, changes
 from stepedit.config import Run
-from stepedit.errors import DataError, PairError
+from stepedit.errors import DataError, UserError
 from stepedit.evaluation import Looking, predict
 from stepedit.interpreter import Outcome, Step, describe, tensors
 from stepedit.lexicon import Lexicon
@@ -20,7 +20,6 @@ from stepedit.methods.recurrence import Recurrence
 from stepedit.programmers.programmer import Programmer
 from stepedit.search import NEVER
 from stepedit.sequences import Sequences
-from stepedit.tokens import pieces
 from stepedit.training import make_method, seed_weights
 from stepedit.vocabulary import OpenVocabulary, Vocabulary
 
@@ -44,7 +43,9 @@ class Edited:
         """
         if not isinstance(self.words, OpenVocabulary):
             return []
-        return changes(self.tokens, self.outcome.trace, self.words.name, pieces)
+        if self.outcome.steps and not self.outcome.trace:
+            raise UserError("changes are told from steps; ask for them with trace=True")
+        return changes(self.tokens, self.outcome.trace, self.words.name, self.words.pieces)
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ class Editor:
 
     def holds(self, edited: Sequence[Edited]) -> list[bool]:
         """What the task's check, which knows the source alone, says of each result."""
+        if not edited:
+            return []
         sources, results = (
             [list(ids) for ids in side] for side in zip(*((e.tokens, e.outcome.tokens) for e in edited), strict=True)
         )
@@ -134,10 +137,12 @@ class Editor:
         return Sequences.from_rows([part for row in rows for part in self.method.task.windows(row, words)])
 
     def _rows(self, texts: Sequence[str], words: Vocabulary) -> list[list[int]]:
-        try:
-            rows = words.encode(texts).rows()
-        except PairError as error:
-            raise DataError(f"line {error.index + 1}: {error.reason}") from None
+        rows = []
+        for number, text in enumerate(texts, start=1):
+            try:
+                rows.append(words.ids(words.split(text)))
+            except DataError as error:
+                raise DataError(f"line {number}: {error}") from None
         empty = [] if words.buckets else [index for index, row in enumerate(rows) if not row]
         if empty:
             raise DataError(f"line {empty[0] + 1}: the text is empty")
@@ -177,12 +182,12 @@ def _joined(parts: Sequence[Sequence[int]], outcomes: Sequence[Outcome]) -> Outc
     """What came of the parts of a text, as one; each part is edited when those before it are done."""
     if len(outcomes) == 1:
         return outcomes[0]
-    before: tuple[int, ...] = ()
-    steps = list[Step]()
+    done, steps = list[int](), list[Step]()
     for index, outcome in enumerate(outcomes):
-        behind = tuple(token for part in parts[index + 1 :] for token in part)
-        for step in outcome.trace:
-            start = None if step.start is None else step.start + len(before)
-            steps.append(replace(step, start=start, state=(*before, *step.state, *behind)))
-        before = (*before, *outcome.tokens)
-    return Outcome(before, sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)
+        if outcome.trace:
+            behind = [token for part in parts[index + 1 :] for token in part]
+            for step in outcome.trace:
+                start = None if step.start is None else step.start + len(done)
+                steps.append(replace(step, start=start, state=(*done, *step.state, *behind)))
+        done += outcome.tokens
+    return Outcome(tuple(done), sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)

@@ -15,12 +15,12 @@ Shapes: B pairs, S source tokens, T target tokens, K edits of the longest script
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
+from stepedit.sequences import PAD, BoolArray, IntArray, Sequences, map_ids
 
 Token = TypeVar("Token", bound=Hashable)
 
@@ -91,6 +91,10 @@ class Scripts:
             self.counts[rows],
             self.run_right,
         )
+
+    def mapped(self, ids: IntArray) -> Scripts:
+        """The same with other ids (V,) for the first V tokens."""
+        return replace(self, tokens=map_ids(self.tokens, ids))
 
     @property
     def present(self) -> BoolArray:
@@ -199,7 +203,7 @@ def with_swaps(scripts: Scripts, sources: Sequences) -> Scripts:
     grown = np.cumsum(scripts.growth, axis=1) - scripts.growth
     single = present & (scripts.widths == 1) & (scripts.stops - starts == 1)
     ids = np.pad(sources.ids, ((0, 0), (0, 2)))
-    place = np.minimum(starts - grown, sources.ids.shape[1])
+    place = np.where(single, np.minimum(starts - grown, sources.ids.shape[1]), 0)
     here, behind = (np.take_along_axis(ids, place + ahead, 1) for ahead in (0, 1))
     follows = np.zeros_like(single)
     follows[:, :-1] = single[:, :-1] & single[:, 1:] & (starts[:, 1:] == starts[:, :-1] + 1)

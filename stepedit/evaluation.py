@@ -20,6 +20,7 @@ from stepedit.search import Checker, search
 from stepedit.sequences import IntArray, Pairs, Sequences
 
 BATCH = 512
+MOST_NUMBERS = 1 << 26  # that a batch may take for what could be said: every token, for every way that is followed
 RESAMPLES = 1_000
 
 
@@ -47,6 +48,8 @@ class Looking:
             if self.beam > 1 or self.verify or self.check:
                 raise UserError("a least confidence goes with the likeliest action only, not with a beam or the check")
             return method.run(sources, self._sure(programmer), trace)
+        if self.verify and not method.task.checks:
+            raise UserError(f"nothing but the pairs says what is right in {method.task.name}, so it can't be verified")
         check = self.check or (method.task.check if self.verify else None)
         return search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
 
@@ -87,12 +90,13 @@ def predict(
     programmer.eval()
     order = np.argsort(sources.lengths, kind="stable")
     outcomes: list[Outcome | None] = [None] * len(sources)
-    for begin in range(0, len(order), BATCH):
-        rows = order[begin : begin + BATCH]
+    size = max(1, min(BATCH, MOST_NUMBERS // (looking.beam**2 * len(method.task.vocabulary))))
+    for begin in range(0, len(order), size):
+        rows = order[begin : begin + size]
         for row, outcome in zip(rows.tolist(), looking.run(programmer, method, sources.take(rows), trace), strict=True):
             outcomes[row] = outcome
         if progress:
-            progress(min(begin + BATCH, len(order)), len(order))
+            progress(min(begin + size, len(order)), len(order))
     programmer.train(taught)
     return [outcome for outcome in outcomes if outcome is not None]
 

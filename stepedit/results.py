@@ -92,7 +92,7 @@ def score(
     if lexicon is not None:
         looking = replace(looking, check=lexicon.check(editor.method.task.vocabulary))
     came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
-    name = f"{split}{named(looking)}"
+    name = f"{split}{named(looking, editor.least)}"
     size = _taught_with(editor.run, splits, others is None)
     result = _result(editor, size, pairs, came, split, looking, place).model_copy(
         update={"examples": _examples(editor, pairs, came, looking, lexicon)}
@@ -105,16 +105,17 @@ def score(
     return result
 
 
-def named(looking: Looking) -> str:
-    """How far ahead was looked, as part of a file's name."""
-    sure = f"-sure-{looking.least:g}" * (looking.least > 0)
+def named(looking: Looking, tuned: float = 0.0) -> str:
+    """How far ahead was looked, as part of a file's name; what a run was tuned to be goes without saying."""
+    usual = looking.least == (0.0 if looking.beam > 1 or looking.verify or looking.check else tuned)
+    sure = "" if usual else f"-sure-{looking.least:g}"
     ahead = f"-beam-{looking.beam}" * (looking.beam > 1) + "-lexicon" * (looking.check is not None)
     return ahead + "-verified" * looking.verify + sure
 
 
 def read(folder: Path, split: str = "test", looking: Looking = GREEDY) -> Result | None:
     """What `score` kept; None if nothing yet; DataError if it is damaged or of another version."""
-    path = folder / f"scores-{split}{named(looking)}.json"
+    path = folder / f"scores-{split}{named(looking, looking.least)}.json"
     if not path.exists():
         return None
     value = checkpoints.read_json(path)
@@ -201,6 +202,9 @@ def step_as_data(step: Step, words: Vocabulary) -> dict[str, Any]:
         "before": words.text(step.before),
         "after": words.text(step.after),
         "text": words.text(step.state),
+        "tokens": [words.name(token) for token in step.state],
+        "gone": [words.name(token) for token in step.before],
+        "came": [words.name(token) for token in step.after],
         "skipped": step.skipped,
         "confidence": step.confidence,
     }

@@ -18,6 +18,11 @@ BoolArray = npt.NDArray[np.bool_]
 PAD = 0
 
 
+def map_ids(old: IntArray, ids: IntArray) -> IntArray:
+    """Other ids (V,) for the first V; those above stay."""
+    return np.where(old < len(ids), ids[np.minimum(old, len(ids) - 1)], old)
+
+
 @dataclass(frozen=True)
 class Sequences:
     """B sequences of token ids; every place at or after a sequence's length holds PAD."""
@@ -68,6 +73,10 @@ class Sequences:
         lengths = self.lengths[picked]
         return Sequences(self.ids[picked, : int(lengths.max(initial=0))], lengths)
 
+    def mapped(self, ids: IntArray) -> Sequences:
+        """The same with other ids (V,) for the first V."""
+        return Sequences(map_ids(self.ids, ids), self.lengths)
+
     def widened(self, width: int) -> Sequences:
         """The same sequences with at least `width` columns."""
         missing = width - self.ids.shape[1]
@@ -115,6 +124,10 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def mapped(self, ids: IntArray) -> Pairs:
+        """The same with other ids (V,) for the first V."""
+        return Pairs(self.sources.mapped(ids), self.targets.mapped(ids))
 
     def take(self, rows: npt.ArrayLike | slice) -> Pairs:
         """The pairs at these rows."""

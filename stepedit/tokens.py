@@ -1,12 +1,13 @@
 """Text cut into tokens without loss: what is cut can always be joined to the very same text again.
 
     char   every letter (code point) is a token
-    word   a word or a mark is a token, with the blank before it; whatever else is white, one by one
+    word   a word or a mark is a token, with the blank before it; whatever else is white, one by one; the first word is
+           taken to have a blank before it, too, so that it is the same word there as elsewhere
 
 At word level, capitals are tokens of their own, so that `The` and `the` are the same word, any word can be given a
 capital, even an unknown one, and that is an edit one can read:
 
-    The cat saw NASA.   ->   <Cap> | the |  cat |  saw | <CAPS> |  nasa | .
+    The cat saw NASA.   ->   <Cap> |  the |  cat |  saw | <CAPS> |  nasa | .
 
 No word can be mistaken for these two signs, because `<` is never in one token with letters. A word that is written
 otherwise (`iPhone`) is left as it is. Scripts without blanks between words are cut letter by letter.
@@ -26,22 +27,39 @@ DENSE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900
 
 
 @lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str]:
-    """A word or a mark with the blank before it, or a single white letter."""
+def _word() -> str:
+    """A pattern of a word: letters with the marks that are put on them, apostrophes inside."""
     joined = "".join(
         re.escape(letter)
         for letter in map(chr, (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)))
         if unicodedata.category(letter)[0] == "M" and not re.match(f"[{DENSE}]", letter)
     )
     letter = rf"(?:(?![{DENSE}])\w[{joined}]*)"
-    return re.compile(rf" ?(?:{letter}+(?:['’]{letter}+)*|[^\s])|\s")
+    return rf"{letter}+(?:['’]{letter}+)*"
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    """A word or a mark with the blank before it, or a single white letter."""
+    return re.compile(rf" ?(?:{_word()}|[^\s])|\s")
+
+
+@lru_cache(maxsize=1)
+def _words() -> re.Pattern[str]:
+    return re.compile(rf"{_word()}|[{DENSE}]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, as one looks them up: whatever their capitals, apostrophes and ways to write a mark."""
+    folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    return [word for word in _words().findall(unicodedata.normalize("NFC", folded)) if not word.isdigit()]
 
 
 def split(text: str, level: Level) -> list[str]:
     """The tokens of a text."""
-    if level == "char":
+    if level == "char" or not text:
         return list(text)
-    return [token for piece in _pattern().findall(text) for token in _case_apart(piece)]
+    return [token for piece in _pattern().findall(f" {text}") for token in _case_apart(piece)]
 
 
 def _case_apart(piece: str) -> tuple[str, ...]:
@@ -63,8 +81,10 @@ def _raised(word: str, sign: str) -> str:
     return word[:blank] + word[blank : blank + 1].upper() + word[blank + 1 :]
 
 
-def pieces(tokens: Sequence[str]) -> list[str]:
+def pieces(tokens: Sequence[str], level: Level) -> list[str]:
     """What each token adds to the text: nothing for a sign, which raises the token behind it."""
+    if level == "char":
+        return list(tokens)
     shown, sign = list[str](), ""
     for token in tokens:
         if token in (CAP, CAPS):
@@ -73,12 +93,15 @@ def pieces(tokens: Sequence[str]) -> list[str]:
         else:
             shown.append(_raised(token, sign) if sign else token)
             sign = ""
+    first = next((index for index, piece in enumerate(shown) if piece), None)
+    if first is not None:
+        shown[first] = shown[first].removeprefix(" ")
     return shown
 
 
-def join(tokens: Sequence[str]) -> str:
+def join(tokens: Sequence[str], level: Level) -> str:
     """The text of some tokens."""
-    return "".join(pieces(tokens))
+    return "".join(pieces(tokens, level))
 
 
 def shape(token: str) -> str:

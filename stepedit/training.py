@@ -145,6 +145,10 @@ class Trainer:
         self.standing = Standing()
         if run.mode == "self-taught" and not isinstance(self.method, Recurrence):
             raise UserError(f"self-taught looks ahead over actions, which {run.method} has none of; take recurrence")
+        if run.mode == "self-taught" and not self.method.task.checks:
+            raise UserError(f"self-taught needs a task that can check its own answers, which {run.task} cannot")
+        if not len(self.train):
+            raise DataError(f"none of the {self.coverage.pairs:,} pairs can be expressed with edits that come again")
         self.batches = len(self.train) // run.options.batch
         if not self.batches:
             raise DataError(f"{len(self.train)} training pairs do not fill one batch of {run.options.batch}")
@@ -204,9 +208,11 @@ class Trainer:
             pairs = self.own.mixed(pairs, rng)
         if task.redraws or self.run.mode == "self-taught" or self._scripts is None:
             self._scripts = task.edits(pairs.sources, pairs.targets)
-        return sample_states(
-            pairs, self._scripts, rng.permutation(len(pairs)), self.run.mode, rng, self.run.options.order
-        )
+        scripts = self._scripts
+        ids = task.blur(rng) if isinstance(self.method, Recurrence) else None
+        if ids is not None:
+            pairs, scripts = pairs.mapped(ids), scripts.mapped(ids)
+        return sample_states(pairs, scripts, rng.permutation(len(pairs)), self.run.mode, rng, self.run.options.order)
 
     def step(self, states: States) -> float:
         """One step of the optimiser on this batch, or on this process's part of it; the loss of the whole."""
@@ -263,6 +269,7 @@ class Trainer:
             if better:
                 facts = {"epoch": epoch, "step": step, "validation": metrics}
                 checkpoints.write_tensors(self.folder / checkpoints.BEST, self.averaged.state_dict(), facts)
+                (self.folder / checkpoints.TUNED).unlink(missing_ok=True)  # it was for other weights
             append_report(self.folder / checkpoints.METRICS, report)
         self.save()
         return report

@@ -17,6 +17,7 @@ from stepedit.sequences import Sequences
 from stepedit.tokens import Level
 
 PAD_TOKEN = "<pad>"
+DISGUISE = 1 << 40  # above all unknown tokens that there will ever be
 
 
 class Vocabulary:
@@ -116,11 +117,18 @@ class OpenVocabulary(Vocabulary):
 
     def _id_of_unknown(self, token: str) -> int:
         if token not in self._unknown:
-            bucket = crc32(text_tokens.shape(token).encode()) % self.buckets
+            bucket = self._bucket(token)
             before = self._filled[bucket] = self._filled.get(bucket, -1) + 1
             index = len(self.tokens) + bucket + self.buckets * before
             self._unknown[token], self._names[index] = index, token
         return self._unknown[token]
+
+    def _bucket(self, token: str) -> int:
+        return crc32(text_tokens.shape(token).encode()) % self.buckets
+
+    def disguised(self, index: int) -> int:
+        """An id that a known token might have if it were not known; it has no name."""
+        return len(self.tokens) + self._bucket(self.tokens[index]) + self.buckets * (DISGUISE + index)
 
     def split(self, line: str) -> list[str]:
         """A text's tokens."""
@@ -128,4 +136,8 @@ class OpenVocabulary(Vocabulary):
 
     def join(self, tokens: Sequence[str]) -> str:
         """The text of some tokens."""
-        return text_tokens.join(tokens)
+        return "".join(self.pieces(tokens))
+
+    def pieces(self, tokens: Sequence[str]) -> list[str]:
+        """What each of the tokens adds to their text."""
+        return text_tokens.pieces(tokens, self.level)

@@ -10,7 +10,7 @@ from stepedit.changes import applied, changes
 from stepedit.interpreter import run
 from stepedit.sequences import Sequences
 from stepedit.tasks.parallel_text import ParallelText
-from stepedit.tokens import Level, pieces
+from stepedit.tokens import Level
 from tests.test_interpreter import DONE, POSITION, TOKEN, actions, saying
 
 TEXTS = ["teh cat satt. The NASA man, iPhone!", "a b c d e f", "x", "Hello hello HELLO"]
@@ -31,7 +31,7 @@ def edited(text: str, level: Level, seed: int) -> tuple[str, str, list[object]]:
         brings = which in (Operation.INSERT, Operation.SUBSTITUTE)
         said.insert(0, (actions.operation(which), place, token if brings else place))
     outcome = run(Sequences.from_rows([row]), saying(*said), task.template, limit=9, trace=True)[0]
-    return words.text(row), words.text(outcome.tokens), changes(row, outcome.trace, words.name, pieces)  # type: ignore[return-value]
+    return words.text(row), words.text(outcome.tokens), changes(row, outcome.trace, words.name, words.pieces)  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("level", ["word", "char"])
@@ -51,5 +51,5 @@ def test_a_capital_is_a_change_of_its_word() -> None:
     row = words.ids(words.split("a b"))
     said = [(actions.operation(Operation.INSERT), POSITION(1), TOKEN(words.ids(["<Cap>"])[0])), (DONE,) * 3]
     outcome = run(Sequences.from_rows([row]), saying(*said), task.template, limit=9, trace=True)[0]
-    (change,) = changes(row, outcome.trace, words.name, pieces)
+    (change,) = changes(row, outcome.trace, words.name, words.pieces)
     assert (change.start, change.stop, change.before, change.after) == (1, 3, " b", " B")

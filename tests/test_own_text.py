@@ -31,16 +31,17 @@ def words(count: int, seed: int = 0) -> list[str]:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every k was typed as a q; half of the words have none."""
+    """Every k was typed as a q; some lines have none."""
     path = tmp_path_factory.mktemp("text") / "pairs.tsv"
-    path.write_text("".join(f"{word.replace('k', 'q')}\t{word}\n" for word in words(600)))
+    lines = [" ".join(pair) for pair in zip(words(600), words(600, seed=1), strict=False)]
+    path.write_text("".join(f"{line.replace('k', 'q')}\t{line}\n" for line in lines))
     return path
 
 
 @pytest.fixture(scope="module")
 def run(pairs: Path) -> Path:
     folder = pairs.parent / "run"
-    made = stepedit("train", "--data", pairs, *SMALL, "--max-epochs", 12, "--out", folder)
+    made = stepedit("train", "--data", pairs, *SMALL, "--max-epochs", 20, "--out", folder)
     assert made.returncode == 0, made.stderr
     assert "text recurrence online" in made.stdout
     assert "100.0% of the pairs can be expressed" in made.stdout
@@ -105,7 +106,7 @@ def test_a_list_of_words_decides_what_the_beam_finds(run: Path, tmp_path: Path) 
     scored = stepedit("evaluate", run, "--beam", "4", "--lexicon", tmp_path / "words.txt", "--json")
     assert json.loads(scored.stdout)["lexicon"] is True
     assert (run / "scores-test-beam-4-lexicon.json").exists()
-    (tmp_path / "empty.txt").write_text("1\n2\n")
+    (tmp_path / "empty.txt").write_text("1\n...\n")
     assert "a word on each line" in stepedit("edit", run, "aqa", "--lexicon", tmp_path / "empty.txt").stderr
 
 
@@ -244,7 +245,9 @@ def test_a_lexicon_knows_words_whatever_their_capitals() -> None:
     lexicon = Lexicon(["The", "cat's"])
     assert lexicon.knows("THE cat's, 12!")
     assert not lexicon.knows("the dog")
-    assert not lexicon.knows("12")
+    assert lexicon.knows("12"), "there is no word in it that is not known"
+    assert Lexicon(["हिन्दी", "भाषा", "caf\u00e9", "don't", "e-mail"]).knows("हिन्दी भाषा cafe\u0301 Don’t e-mail")
+    assert not Lexicon(["हि"]).knows("हिन्दी")
 
 
 def test_what_edits_bring_is_learned_from_the_pairs_and_what_they_cannot_is_said() -> None:

@@ -49,6 +49,8 @@ def corrupt(
         lines = list(corruption.sentences("\n".join(read_lines(text))))
     else:
         lines = [line for line in read_lines(text) if line.strip()]
+    if not lines:
+        raise DataError(f"{text}: there is no sentence in it; without --sentences every line is taken")
     ways, rng = [way.strip() for way in drop.split(",") if way.strip()], np.random.default_rng(seed)
     pairs = [(corruption.spoiled(line, ways, rate, rng), line) for line in lines]
     if not any(wrong != right for wrong, right in pairs):

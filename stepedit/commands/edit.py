@@ -68,10 +68,18 @@ def edit(
             raise UserError("--trace is for one process; take --json, or --workers 1")
         results = _shared(wish, _batches(lines), workers)
     for shown, warnings in results:
-        sys.stdout.write("".join(shown))
-        sys.stdout.flush()
+        _write("".join(shown))
         for warning in warnings:
             typer.echo(f"stepedit: {warning}", err=True)
+
+
+def _write(text: str) -> None:
+    """To a terminal as it likes it, to all else as UTF-8, byte for byte."""
+    if sys.stdout.isatty():
+        sys.stdout.write(text)
+    else:
+        sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
 
 
 def _standard_input() -> Iterator[tuple[str, str]]:
@@ -86,15 +94,22 @@ def _standard_input() -> Iterator[tuple[str, str]]:
 
 def _batches(lines: Iterator[tuple[str, str]]) -> Iterator[tuple[int, list[tuple[str, str]]]]:
     """Lines in batches, each with the number of those before it."""
-    first, batch, letters = 0, list[tuple[str, str]](), 0
-    for line in lines:
-        batch.append(line)
-        letters += len(line[0])
-        if len(batch) == BATCH or letters >= LETTERS:
+    first, batch, letters, wrong = 0, list[tuple[str, str]](), 0, None
+    while True:
+        try:
+            line = next(lines, None)
+        except DataError as error:  # what came before it is done first
+            line, wrong = None, error
+        if line is not None:
+            batch.append(line)
+            letters += len(line[0])
+        if batch and (line is None or len(batch) == BATCH or letters >= LETTERS):
             yield first, batch
             first, batch, letters = first + len(batch), [], 0
-    if batch:
-        yield first, batch
+        if wrong:
+            raise wrong
+        if line is None:
+            return
 
 
 def _shared(
@@ -105,12 +120,14 @@ def _shared(
 
     waiting: deque[Future[tuple[list[str], list[str]]]] = deque()
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_alone) as pool:
-        for first, batch in batches:
-            waiting.append(pool.submit(_edited, wish, batch, first))
-            if len(waiting) > 2 * workers:
+        try:
+            for first, batch in batches:
+                waiting.append(pool.submit(_edited, wish, batch, first))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+        finally:
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _alone() -> None:

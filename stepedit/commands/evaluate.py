@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     data: Annotated[Path | None, typer.Option(help="Other data than the run's own.", show_default=False)] = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="The targets, if --data is a file of sources only.", show_default=False)
+    ] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
     beam: Beam = 1,
     verify: Verify = False,
@@ -42,8 +45,10 @@ def evaluate(
     if min_confidence is None:
         min_confidence = checkpoints.read_tuned(place) if beam == 1 and not (verify or known) else 0.0
     if data is not None:
-        task = make_method(checkpoints.read_run(place)).task
-        others = {name: lines.encode(task) for name, lines in datasets.read(data).splits.items()}
+        own = checkpoints.read_run(place)
+        task = make_method(own).task
+        read = datasets.read(data, own.source, own.target, targets)
+        others = {name: lines.encode(task) for name, lines in read.splits.items()}
     split = split or ("all" if others and set(others) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
         result = score(run, split, Looking(beam, verify, min_confidence), others, progress, known)

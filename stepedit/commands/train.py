@@ -158,7 +158,7 @@ def _kept(data: str | None, out: Path) -> str | None:
 
 
 def _must_be_new(out: Path) -> None:
-    from stepedit.checkpoints import LOCK
+    from stepedit.checkpoints import LOCK, PAIRS
 
-    if out.exists() and any(path.name != LOCK for path in out.iterdir()):
+    if out.exists() and any(path.name not in (LOCK, PAIRS) for path in out.iterdir()):
         raise DataError(f"{out} exists already; choose another folder, or --resume to go on with the run in it")

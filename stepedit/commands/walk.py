@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from stepedit.commands.common import Length, Numbers, Options, Seed, TaskName, console, make_task
+from stepedit.commands.common import Length, Numbers, Options, Seed, TaskName, console, make_task, parsed
 from stepedit.errors import UserError
 from stepedit.registry import TASKS
 
@@ -76,6 +76,8 @@ def _setting(
     """The task as the options describe it, or as a text of one's own needs it."""
     if (source is None) != (target is None):
         raise UserError("--source and --target belong together")
+    if source is not None and target is not None and TASKS[task].learned:
+        return TASKS[task].for_data([source], [target], parsed(option))
     if source is None or target is None or numbers or length or option:
         return make_task(task, numbers, length, option)
     return TASKS[task].fitted([source], [target])

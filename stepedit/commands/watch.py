@@ -61,11 +61,12 @@ def _data(trainer: Trainer) -> Text:
     """What a run learns from, and how much of it can be said."""
     coverage, task = trainer.coverage, trainer.method.task
     share = coverage.said / max(1, coverage.pairs)
-    text = f"{coverage.pairs:,} pairs to learn from, {len(trainer.validation):,} for validation, divided by target; "
+    parts = "" if Path(trainer.run.data or "").is_dir() else ", divided by target"
+    text = f"{coverage.pairs:,} pairs to learn from, {len(trainer.validation):,} for validation{parts}; "
     text += f"{len(task.vocabulary) - 1:,} tokens known, {len(task.template.tokens):,} may be brought\n"
     text += f"{share:.1%} of the pairs can be expressed"
     for source, target in coverage.others:
-        text += visible(f"\n  not: {source!r} -> {target!r}")
+        text += "\n" + visible(f"  not: {source!r} -> {target!r}")
     return Text(text)
 
 

@@ -105,26 +105,27 @@ def _shown(row: Row) -> list[dict[str, Any]]:
     """The first right and the first wrong example of a row's first run."""
     examples = row.runs[0].result.examples
     chosen = [next((one for one in examples if one.right == right), None) for right in (True, False)]
-    return [_example(one) for one in chosen if one]
+    return [_example(one, row.setting.task) for one in chosen if one]
 
 
-def _example(example: Example) -> dict[str, Any]:
-    return example.model_dump(exclude={"steps"}) | {"steps": [_step(step) for step in example.steps]}
+def _example(example: Example, task: str) -> dict[str, Any]:
+    return example.model_dump(exclude={"steps"}) | {"steps": [_step(step, task) for step in example.steps]}
 
 
-def _step(step: dict[str, Any]) -> dict[str, str]:
+def _step(step: dict[str, Any], task: str) -> dict[str, str]:
     """The text after a step, cut where the step changed it."""
-    words, new = step["text"].split(), step["after"].split()
+    words, gone, new = step["tokens"], step["gone"], step["came"]
     sure = f"({step['confidence']:.0%} sure)"
     if step["position"] is None:
         return {"before": step["text"], "gone": "", "new": "", "after": "", "note": f"skipped {sure}"}
     start = step["position"]
     before, after = words[:start], words[start + len(new) :]
+    glue = "" if TASKS[task].learned else " "
     return {
-        "before": " ".join([*before, ""]),
-        "gone": step["before"],
-        "new": " ".join(new),
-        "after": " ".join(["", *after]),
+        "before": glue.join([*before, ""]),
+        "gone": glue.join(gone),
+        "new": glue.join(new),
+        "after": glue.join(["", *after]),
         "note": sure,
     }
 

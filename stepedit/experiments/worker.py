@@ -19,6 +19,7 @@ from typing import Any
 from stepedit import checkpoints, results
 from stepedit.config import Run
 from stepedit.errors import DataError, UserError
+from stepedit.registry import TASKS
 from stepedit.results import Result
 from stepedit.runs import Wanted, make_trainer, wanted
 from stepedit.training import Trainer, make_method, settled
@@ -71,9 +72,14 @@ def _other(asked: Wanted, folder: Path) -> str:
 
 def differs(one: Run, other: Run) -> str:
     """The first option in which two runs differ, their length and where they run apart."""
-    free = {"epochs", "validate_every", "threads", "device"}
-    old, new = (settled(run, make_method(run)).model_dump(exclude=free) for run in (one, other))
+    free = {"epochs", "validate_every", "threads", "device", "task_options"}
+    old, new = (
+        settled(run, make_method(run)).model_dump(mode="json", exclude=free) | checkpoints.said_options(run)
+        for run in (one, other)
+    )
     old, new = ({**each, **each.pop("options")} for each in (old, new))
+    if TASKS[one.task].learned:
+        new["batch"] = old["batch"]  # which is made smaller where pairs are few
     return next((f"{name}: {old[name]}, not {new[name]}" for name in old if old[name] != new[name]), "")
 
 

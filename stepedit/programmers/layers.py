@@ -298,7 +298,10 @@ class TransformerEncoder(nn.Module):
     def forward(self, embedded_BTH: Tensor, mask_BT: Tensor) -> Memory:
         """Hidden states; places beyond the last known one share its vector."""
         at = torch.arange(embedded_BTH.shape[1], device=mask_BT.device).clamp(max=len(self.places) - 1)
-        places_M = mask_BT.flatten().nonzero()[:, 0]
+        if torch.compiler.is_exporting():  # a graph has no use for how many tokens there are
+            places_M = torch.arange(mask_BT.numel(), device=mask_BT.device)
+        else:
+            places_M = mask_BT.flatten().nonzero()[:, 0]
         hidden = (embedded_BTH + self.places[at]).flatten(0, 1).index_select(0, places_M)
         for block in self.blocks:
             hidden = block(hidden, mask_BT, places_M)

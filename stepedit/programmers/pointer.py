@@ -45,6 +45,7 @@ from stepedit.sequences import PAD, Sequences
 ROOM = {Operation.INSERT: 0, Operation.SWAP: 2}  # tokens that an operation needs; others need 1
 SINGLE = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
 WIDTH = 4  # places, and tokens at each, among which the likeliest action is looked for
+NONE = -100  # no choice to be taught
 IMPOSSIBLE = -1e9  # not infinite: a row of nothing but these still has a gradient
 
 
@@ -163,12 +164,17 @@ class Pointer(Programmer):
         return torch.cat([logits_EV, copies_ET.masked_fill(beyond_ET, IMPOSSIBLE)], 1)
 
     def choices(self, token_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
-        """(E,) which of the logits of `tokens` says a token: its own, or that of the first place to copy it from."""
+        """(E,) which of the logits of `tokens` says a token: its own, or that of the first place to copy it from.
+
+        NONE where it cannot be said: an edit that was made out of turn may have taken away what this one would copy.
+        """
         if not self.template.copies:
             return token_E
         words = len(self.allowed)
         brought_E = self.allowed[torch.where(token_E < words, token_E, PAD)] | (token_E == PAD)
-        return torch.where(brought_E, token_E, words + (ids_BT[row_E] == token_E[:, None]).int().argmax(1))
+        here_ET = ids_BT[row_E] == token_E[:, None]
+        copied_E = torch.where(here_ET.any(1), words + here_ET.int().argmax(1), NONE)
+        return torch.where(brought_E, token_E, copied_E)
 
     def chosen(self, choice_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
         """(E,) the other way round: the token that a choice stands for."""
@@ -229,8 +235,8 @@ class Pointer(Programmer):
             places = first_E, last_E if self.spans else None
             logits_EV = self.tokens(states_BTH, row_E, places, turn_EH, doing_E, lengths_B)
             choice_E = self.choices(token_E, row_E, ids_BT)
-            choice_E = torch.where(token_E == PAD, -100, choice_E)  # a deletion brings none
-            wrong_E = wrong_E + cross_entropy(logits_EV, choice_E, ignore_index=-100, reduction="none")
+            choice_E = torch.where(token_E == PAD, NONE, choice_E)  # a deletion brings none
+            wrong_E = wrong_E + cross_entropy(logits_EV, choice_E, ignore_index=NONE, reduction="none")
         return torch.zeros(turns_BJH.shape[:2], device=self.device).index_put((row_E, turn_E), wrong_E)
 
     def _nearer(self, states: States, states_BTH: Tensor, turn_BH: Tensor, places_BX: Tensor) -> Tensor:
@@ -258,14 +264,12 @@ class Pointer(Programmer):
         Where DONE is likelier than all else together, that is settled; the others are looked at closely.
         """
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
-        memory = self.encode(ids_BT, lengths_B)
-        turns_B1H = self.turns(memory)
-        logits_BX = self.places(memory, turns_B1H, lengths_B)[:, 0].log_softmax(1)
+        states_BTH, turn_BH, says_BX = self.look(ids_BT, lengths_B)
         actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE)
-        sure_B = logits_BX[:, -1].exp().cpu()
-        open_E = (logits_BX[:, -1] <= log(0.5)).nonzero()[:, 0]
+        sure_B = says_BX[:, -1].exp().cpu()
+        open_E = (says_BX[:, -1] <= log(0.5)).nonzero()[:, 0]
         if len(open_E):
-            parts = (memory.states[open_E], turns_B1H[open_E, 0], logits_BX[open_E])
+            parts = (states_BTH[open_E], turn_BH[open_E], says_BX[open_E])
             actions_EKF, says_EK = self._likely(*parts, ids_BT[open_E], lengths_B[open_E], WIDTH)
             actions_BF[open_E.cpu()], sure_B[open_E.cpu()] = actions_EKF[:, 0], says_EK[:, 0].exp()
         return Said(actions_BF, sure_B)
@@ -274,16 +278,20 @@ class Pointer(Programmer):
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
+        return self._likely(*self.look(ids_BT, lengths_B), ids_BT, lengths_B, width)
+
+    def look(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Hidden states (B, T, H), what is intended (B, H), and the log-probabilities of places and DONE (B, X)."""
         memory = self.encode(ids_BT, lengths_B)
         turns_B1H = self.turns(memory)
         logits_BX = self.places(memory, turns_B1H, lengths_B)[:, 0]
-        return self._likely(memory.states, turns_B1H[:, 0], logits_BX, ids_BT, lengths_B, width)
+        return memory.states, turns_B1H[:, 0], logits_BX.log_softmax(1)
 
     def _likely(
-        self, states_BTH: Tensor, turn_BH: Tensor, logits_BX: Tensor, ids_BT: Tensor, lengths_B: Tensor, width: int
+        self, states_BTH: Tensor, turn_BH: Tensor, said_BX: Tensor, ids_BT: Tensor, lengths_B: Tensor, width: int
     ) -> tuple[Tensor, Tensor]:
         """The likeliest actions, given how likely every operation is at every place."""
-        says_BX, choice_BX = _best(logits_BX, width)
+        says_BX, choice_BX = said_BX.topk(min(width, said_BX.shape[1]), 1)
         rows_E = torch.arange(len(ids_BT), device=self.device).repeat_interleave(says_BX.shape[1])
         says_E, choice_E = says_BX.flatten(), choice_BX.flatten()
         done_E = choice_E == states_BTH.shape[1] * len(self.template.operations)
@@ -365,6 +373,8 @@ def _pointed(query_EH: Tensor, row_E: Tensor, keys_BTH: Tensor) -> Tensor:
 
     The queries of a row are put side by side, so that no key has to be copied for each of them.
     """
+    if torch.compiler.is_exporting():
+        return (keys_BTH[row_E] @ query_EH[:, :, None])[..., 0]
     counts_B = torch.bincount(row_E, minlength=len(keys_BTH))
     slot_E = torch.arange(len(row_E), device=row_E.device) - (counts_B.cumsum(0) - counts_B)[row_E]
     most = int(counts_B.max()) if len(row_E) else 0

@@ -77,6 +77,8 @@ class SeqToSeq(Programmer):
         """Sizes from the options, vocabularies from the method."""
         if options.oracle != "script" or options.others:
             raise UserError("--oracle and --others are for the pointer programmer, not for seq2seq")
+        if method.end is None and method.task.template.copies:
+            raise UserError("seq2seq cannot copy tokens of a text; take the pointer programmer, tagging or end2end")
         return cls(
             method,
             cell=options.cell,

@@ -145,6 +145,8 @@ def _check(editor: Editor, texts: Sequence[str], asked: Asked, limits: Limits) -
         if len(text) > limits.characters:
             raise UserError(f"line {number}: longer than {limits.characters:,} characters")
     ahead = asked.beam > 1 or asked.verify
+    if asked.verify and not editor.method.task.checks:
+        raise UserError(f"nothing but its pairs says what is right in {editor.run.task}, so it can't be verified")
     if (ahead or asked.min_confidence) and editor.run.method != "recurrence":
         raise UserError(f"beam, verify and min_confidence are for actions, which {editor.run.method} has none of")
     if ahead and asked.min_confidence:
@@ -158,15 +160,12 @@ def _check(editor: Editor, texts: Sequence[str], asked: Asked, limits: Limits) -
 
 
 def _results(answer: Answer, editor: Editor) -> list[One]:
-    results, checked = [], not editor.method.task.learned
+    results, checked = [], editor.method.task.checks
     for edited, right, states in zip(answer.edited, answer.right, answer.alternatives, strict=True):
         words = edited.words
         steps = [
             Step(
                 **step_as_data(step, words),
-                tokens=[words.name(token) for token in step.state],
-                gone=[words.name(token) for token in step.before],
-                came=[words.name(token) for token in step.after],
                 alternatives=_considered(states[number], step, words) if states else [],
             )
             for number, step in enumerate(edited.outcome.trace)
@@ -184,7 +183,7 @@ def _results(answer: Answer, editor: Editor) -> list[One]:
                 verified=edited.verified,
                 steps=steps,
                 last=last,
-                changes=[Change.model_validate(change) for change in edited.changes()],
+                changes=[Change.model_validate(change) for change in edited.changes()] if edited.outcome.trace else [],
             )
         )
     return results
@@ -225,6 +224,7 @@ def _add_facts(app: FastAPI, shelf: Shelf) -> None:
             setting=checkpoints.said_options(editor.run),
             parameters=sum(part.numel() for part in editor.programmer.parameters()),
             glue=editor.method.task.vocabulary.glue,
+            examples=editor.method.task.checks,
         )
         for name, editor in shelf.editors.items()
     ]

@@ -85,7 +85,7 @@ class One(BaseModel):
     verified: bool | None
     steps: list[Step]
     last: list[Considered]  # what was considered at the end
-    changes: list[Change]  # of a text of one's own: which letters became which
+    changes: list[Change]  # of a text of one's own, if steps were asked for: which letters became which
 
 
 class Edits(BaseModel):
@@ -105,6 +105,7 @@ class ModelInfo(BaseModel):
     setting: dict[str, Any]
     parameters: int
     glue: str  # what stands between tokens
+    examples: bool  # whether there are any to be drawn, and a check of what comes of them
 
 
 class TaskInfo(BaseModel):

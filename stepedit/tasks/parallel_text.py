@@ -36,7 +36,7 @@ from stepedit.actions import Operation, Template
 from stepedit.edits import Scripts
 from stepedit.equation_sampling import Progress
 from stepedit.errors import DataError
-from stepedit.sequences import PAD, BoolArray, Pairs, Sequences
+from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.tasks.task import Task
 from stepedit.tokens import CAP, CAPS, Level
 from stepedit.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
@@ -46,8 +46,10 @@ WINDOW = 64  # tokens of a text that are looked at together, at the most
 MOST_KNOWN, MOST_BROUGHT = 20_000, 8_000  # tokens
 LEAST, MANY = 2, 1_000  # how often a token must have been seen to be known; of how many pairs one that is brought
 MOST_EDITS = 32
+BLURRED = 0.1  # of the known tokens
 FARTHEST = 20_000  # tokens of a text that two texts are compared over
 ENDS = tuple(".!?;。！？؟।")
+TOO_DIFFERENT = "the sources and targets that differ have too little in common to be compared"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class ParallelText(Task):
     example: ClassVar[tuple[str, str]] = ("teh cat satt", "the cat sat")
     redraws: ClassVar[bool] = False
     independent: ClassVar[bool] = True
+    checks: ClassVar[bool] = False
     learned: ClassVar[frozenset[str]] = frozenset({"window", "longest_target", "most", "known", "brought"})
     metrics: ClassVar[tuple[str, ...]] = ("sequence",)
     stop_metric: ClassVar[str] = "sequence"
@@ -82,8 +85,9 @@ class ParallelText(Task):
         words = task.vocabulary
         cut = [pair for texts in zip(sources, targets, strict=True) for pair in task._cut(*map(words.split, texts))]
         if not any(source != target for source, target in cut):
-            raise DataError("there is nothing to learn: every source is its target already")
-        known = _often((token for pair in cut for side in pair for token in side), MOST_KNOWN, LEAST)
+            reason = "every source is its target already" if all(map(str.__eq__, sources, targets)) else TOO_DIFFERENT
+            raise DataError(f"there is nothing to learn: {reason}")
+        known = _often((token for pair in cut for token in {*pair[0], *pair[1]}), MOST_KNOWN, LEAST)
         signs = [CAP, CAPS] if task.level == "word" else []
         pairs = task._encoded(cut)
         scripts = task.edits(pairs.sources, pairs.targets)
@@ -158,11 +162,19 @@ class ParallelText(Task):
         return edits.with_swaps(edits.scripts(sources, targets), sources)
 
     def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
-        """(B,) whether every edit brings a token that may be brought, or one that is in the source."""
+        """(B,) whether every edit brings a token that may be brought, or one that is in the text by then."""
         single = scripts.present & (scripts.widths == 1)
         token = np.where(single, scripts.tokens[:, :, 0], PAD)
-        here = (pairs.sources.ids[:, None, :] == token[:, :, None]).any(2)
-        return (~single | here | np.isin(token, sorted(self.template.tokens))).all(1)
+        fine = ~single | np.isin(token, sorted(self.template.tokens))
+        rows, columns = (~fine).nonzero()
+        # left of an edit stands the finished target, right of it the source as it was
+        start, grown = scripts.starts[rows, columns], (np.cumsum(scripts.growth, 1) - scripts.growth)[rows, columns]
+        wanted = token[rows, columns][:, None]
+        left = np.arange(pairs.targets.ids.shape[1]) < start[:, None]
+        right = np.arange(pairs.sources.ids.shape[1]) >= (start - grown)[:, None]
+        fine[rows, columns] = ((pairs.targets.ids[rows] == wanted) & left).any(1)
+        fine[rows, columns] |= ((pairs.sources.ids[rows] == wanted) & right).any(1)
+        return np.asarray(fine.all(1))
 
     def summary(self, pairs: Pairs, predictions: Sequences) -> dict[str, dict[str, float]]:
         """The metrics of text, and beside them those of doing nothing."""
@@ -173,6 +185,20 @@ class ParallelText(Task):
             edits = text_metrics.total([text_metrics.counts(*row) for row in rows])
             said[name] = text_metrics.summary(targets, words.decode(results), edits)
         return said
+
+    def blur(self, rng: np.random.Generator) -> IntArray:
+        """(V,) known tokens as they are, but for some, other ones each time, that are taken for unknown.
+
+        What edits bring stays known. All else could turn up unknown one day, and that has to be learned.
+        """
+        words = self.vocabulary
+        ids = np.arange(len(words))
+        chosen = np.flatnonzero(rng.random(len(words)) < BLURRED)
+        fixed = {PAD, *self.template.tokens}
+        for index in chosen.tolist():
+            if index not in fixed:
+                ids[index] = words.disguised(index)
+        return ids
 
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
         """Nobody can tell."""
@@ -201,12 +227,14 @@ class ParallelText(Task):
 
     def _cut(self, source: list[str], target: list[str]) -> list[tuple[list[str], list[str]]]:
         """A pair in parts with sources no longer than a window, cut where both agree; what cannot be is left out."""
-        if len(source) <= self.window and len(target) <= 2 * self.window:
+        if len(source) <= self.window and len(target) <= self._widest:
             return [(source, target)]
-        parts = list[tuple[list[str], list[str]]]()
-        for s, t in _slices(source, target):
-            parts += self._cut_where_equal(s, t)
-        return parts
+        return [part for pieces in _slices(source, target) for part in self._cut_where_equal(*pieces)]
+
+    @property
+    def _widest(self) -> int:
+        """How many tokens may become of a window."""
+        return max(2 * self.window, self.longest_target)
 
     def _cut_where_equal(self, source: list[str], target: list[str]) -> list[tuple[list[str], list[str]]]:
         blocks = Levenshtein.opcodes(source, target)
@@ -214,16 +242,16 @@ class ParallelText(Task):
             (block.src_start + k, block.dest_start + k)
             for block in blocks
             if block.tag == "equal"
-            for k in range(block.src_end - block.src_start)
+            for k in range(1, block.src_end - block.src_start)  # not right behind an edit, which may belong to both
         ]
         parts, begin, here = list[tuple[list[str], list[str]]](), (0, 0), 0
-        while len(source) - begin[0] > self.window or len(target) - begin[1] > 2 * self.window:
+        while len(source) - begin[0] > self.window or len(target) - begin[1] > self._widest:
             while here < len(same) and same[here][0] <= begin[0]:
                 here += 1
             last = here
             while last < len(same) and same[last][0] - begin[0] <= self.window:
                 last += 1
-            near = [at for at in same[here:last] if at[1] - begin[1] <= 2 * self.window]
+            near = [at for at in same[here:last] if at[1] - begin[1] <= self._widest]
             if not near:
                 if here >= len(same):
                     return parts
@@ -242,22 +270,35 @@ def _shared(known: tuple[str, ...], level: Level) -> OpenVocabulary:
     return OpenVocabulary((PAD_TOKEN, *known), level)
 
 
-def _slices(source: list[str], target: list[str]) -> Iterable[tuple[list[str], list[str]]]:
-    """Two very long texts piece by piece, as far as they stay side by side."""
+def _slices(source: list[str], target: list[str]) -> list[tuple[list[str], list[str]]]:
+    """Two very long texts as what they begin with alike, what differs, and what they end with alike.
+
+    What differs is left out if it is too long to be compared.
+    """
     if max(len(source), len(target)) <= FARTHEST:
         return [(source, target)]
-    same = 0
-    for a, b in zip(source, target, strict=False):
-        if a != b:
-            break
-        same += 1
-    pieces = [(source[at : at + FARTHEST], target[at : at + FARTHEST]) for at in range(0, same, FARTHEST)]
-    return pieces[: same // FARTHEST]
+    first = max(_alike(source, target) - WINDOW, 0)
+    most = min(len(source), len(target)) - first
+    last = max(min(_alike(source[::-1], target[::-1]), most) - WINDOW, 0)
+    ends = len(source) - last, len(target) - last
+    middle = source[first : ends[0]], target[first : ends[1]]
+    kept = [middle] if max(map(len, middle)) <= FARTHEST else []
+    same = [source[at : at + WINDOW] for at in (*range(0, first, WINDOW), *range(ends[0], len(source), WINDOW))]
+    return [*kept, *((part, part) for part in same)]
+
+
+def _alike(one: list[str], other: list[str]) -> int:
+    """How many tokens two texts begin with alike."""
+    return next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _good_cut(before: str, behind: str) -> int:
-    """How good a place between two tokens is to cut at."""
-    return 2 if before.endswith((*ENDS, "\n")) else int(behind[:1].isspace())
+    """How good a place between two tokens is to cut at; never behind a sign, which raises what comes next."""
+    if before in (CAP, CAPS):
+        return -1
+    return 2 if before.endswith((*ENDS, "\n")) else int(behind[:1].isspace() or behind in (CAP, CAPS))
 
 
 def _often(tokens: Iterable[str], most: int, least: int) -> list[str]:

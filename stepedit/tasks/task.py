@@ -17,7 +17,7 @@ from stepedit.edits import Scripts
 from stepedit.equation_sampling import Progress
 from stepedit.errors import DataError, PairError, UserError
 from stepedit.registry import did_you_mean
-from stepedit.sequences import PAD, BoolArray, Pairs, Sequences
+from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.vocabulary import Vocabulary
 
 
@@ -31,6 +31,7 @@ class Task(ABC):
     independent: ClassVar[bool] = False  # whether an edit is right whatever becomes of the others
     metrics: ClassVar[tuple[str, ...]]  # those that apply, the headline figure first
     stop_metric: ClassVar[str]  # what early stopping watches
+    checks: ClassVar[bool] = True  # whether the source tells what is right
     learned: ClassVar[frozenset[str]] = frozenset()  # options that only pairs can tell, not people
 
     @classmethod
@@ -106,6 +107,10 @@ class Task(ABC):
     def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
         """(B,) whether actions can say all edits; a task with a fixed set of tokens refuses pairs where they can't."""
         return np.ones(len(pairs), np.bool_)
+
+    def blur(self, rng: np.random.Generator) -> IntArray | None:
+        """(V,) ids for the tokens of an epoch, if they are not to be what they are."""
+        return None
 
     def windows(self, row: Sequence[int], words: Vocabulary) -> list[list[int]]:
         """A text in the parts in which it is edited."""

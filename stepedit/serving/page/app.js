@@ -250,7 +250,10 @@ function offer() {
   $("compare-label").hidden = !several;
   if (!several) $("compare").checked = false;
   const ahead = mine.method === "recurrence" || ($("compare").checked && rivals().some((model) => model.method === "recurrence"));
-  $("beam").disabled = $("verify").disabled = !ahead;
+  $("beam").disabled = !ahead;
+  $("verify").disabled = !ahead || !mine.examples; // whoever has no examples has no check, either
+  if ($("verify").disabled) $("verify").checked = false;
+  $("random").disabled = !mine.examples;
   $("least").disabled = !ahead || $("verify").checked || $("beam").value !== "1";
   const methods = [...new Set(rivals().map((model) => model.method))];
   $("method").replaceChildren(...methods.map((name) => make("option", "", name)));
@@ -273,6 +276,7 @@ async function sample() {
   const mine = chosenModel();
   if (state.sampled === mine.task) return;
   state.sampled = mine.task;
+  if (!mine.examples) return;
   const pair = await ask(`api/models/${encodeURIComponent(mine.name)}/example?seed=1`);
   if (chosenModel() === mine) $("text").value = pair.source;
 }
