@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
 
-from stepedit import checkpoints
+import numpy as np
+
+from stepedit import checkpoints, hub
 from stepedit.actions import DONE
 from stepedit.changes import Change, changes
 from stepedit.config import Run
@@ -17,11 +19,15 @@ from stepedit.interpreter import Outcome, Step, describe, tensors
 from stepedit.lexicon import Lexicon
 from stepedit.methods.method import Method
 from stepedit.methods.recurrence import Recurrence
+from stepedit.programmers.onnx_pointer import LOOK, OnnxPointer, write_graphs
+from stepedit.programmers.pointer import Pointer
 from stepedit.programmers.programmer import Programmer
 from stepedit.search import NEVER
 from stepedit.sequences import Sequences
 from stepedit.training import make_method, seed_weights
 from stepedit.vocabulary import OpenVocabulary, Vocabulary
+
+CHECKED = 100  # texts that graphs and weights are compared on
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class Editor:
     method: Method
     programmer: Programmer
     least: float = 0.0  # how sure it has to be of an edit, unless something else is said
+    place: Path | None = None  # the folder it was loaded from
 
     @classmethod
     def load(cls, folder: str | Path) -> Editor:
@@ -75,10 +82,37 @@ class Editor:
         run = checkpoints.read_run(place)
         method = make_method(run)
         checkpoints.check_vocabulary(place, method.task.vocabulary.tokens, method.outputs.tokens)
-        programmer = seed_weights(run, method)
         path = place / checkpoints.BEST
-        checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)
-        return cls(run, method, programmer.eval(), checkpoints.read_tuned(place))
+        if not path.exists() and (place / LOOK).exists():
+            programmer: Programmer = OnnxPointer.from_folder(place, method, run.options)
+        else:
+            programmer = seed_weights(run, method)
+            checkpoints.load_weights(programmer, checkpoints.read_tensors(path)[0], path)
+        return cls(run, method, programmer.eval(), checkpoints.read_tuned(place), place)
+
+    @classmethod
+    def from_pretrained(cls, name: str, revision: str | None = None) -> Editor:
+        """A model from a folder or, by `user/model`, from the Hugging Face Hub (extra `[hub]`)."""
+        return cls.load(hub.pull(name, revision))
+
+    def push_to_hub(self, name: str, private: bool = True) -> str:
+        """Put the model on the hub as `user/model`, in half precision; its address."""
+        if self.place is None:
+            raise UserError("only a model that was loaded from a folder can be put on the hub")
+        return hub.push(self.place, name, private)
+
+    def export_onnx(self, out: Path) -> None:
+        """Write the model as ONNX graphs into a folder that `load` reads; DataError if they would edit otherwise."""
+        if self.place is None or not isinstance(self.programmer, Pointer) or isinstance(self.programmer, OnnxPointer):
+            raise UserError("ONNX graphs are made from the pointer programmer of a run, loaded from its folder")
+        checkpoints.export(self.place, out, half=False)
+        (out / checkpoints.BEST).unlink()
+        write_graphs(self.programmer, out)
+        task = self.method.task
+        texts = task.vocabulary.decode(task.generate(CHECKED, np.random.default_rng(0)).sources)
+        here, there = ([one.text for one in editor.edit(texts)] for editor in (self, Editor.load(out)))
+        if here != there:
+            raise DataError(f"{out}: the graphs edit otherwise than the weights they were made from")
 
     def edit(
         self,

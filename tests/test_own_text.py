@@ -86,6 +86,17 @@ def test_every_change_has_its_place_and_can_be_refused(run: Path) -> None:
     assert "a[q→k]a" in drawn
 
 
+def test_onnx_graphs_edit_as_the_weights_do(run: Path, tmp_path: Path) -> None:
+    made = stepedit("export", run, "--onnx", "--out", tmp_path / "graphs")
+    assert made.returncode == 0, made.stderr
+    assert not (tmp_path / "graphs" / "model.safetensors").exists()
+    lines = "aqa bab\n\n" + "qek " * 50 + "日本\n"
+    here, there = (stepedit("edit", place, given=lines).stdout for place in (run, tmp_path / "graphs"))
+    assert here == there != lines
+    (tmp_path / "graphs" / "look.onnx").write_bytes(b"no graph")
+    assert "look.onnx: damaged" in stepedit("edit", tmp_path / "graphs", "aqa").stderr
+
+
 def test_tuning_keeps_the_best_and_can_be_overruled(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     assert stepedit("export", run, "--out", copy, "--full").returncode == 0

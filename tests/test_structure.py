@@ -38,6 +38,7 @@ LAYERS = [
     "programmers",
     "optimisers",
     "checkpoints",
+    "hub",
     "search",
     "lexicon",
     "evaluation",
@@ -57,7 +58,7 @@ LAYERS = [
 SHARED = {
     "tasks": {"task", "arithmetic"},
     "methods": {"method"},
-    "programmers": {"programmer", "layers"},
+    "programmers": {"programmer", "layers", "pointer"},
     "experiments": {"grid", "worker", "places", "costs", "collection", "figures"},
     "serving": {"shelf", "batching", "guard", "shapes"},
     "commands": {"common", "watch"},
