@@ -1,9 +1,15 @@
 #!/bin/sh
-# The demo behind `make demo`: makes a data set, walks one example of each task, then teaches a programmer to restore
-# operators, scores it beside the paper's figure, and lets it edit two texts it has never seen.
+# The demo behind `make demo`: asks the models that come with stepedit, makes a data set, walks one example of each task,
+# then teaches a programmer to restore operators, scores it beside the paper's figure, and lets it edit two texts it has
+# never seen.
 set -eu
 if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); else bold="" plain=""; fi
 say() { printf '\n%s== %s%s\n' "$bold" "$1" "$plain"; }
+
+say "Models that come with stepedit, at once: operators put back, brackets worked out, errors repaired"
+stepedit edit aor "6 10 9 5 2" --trace
+stepedit edit aes "( 3 + 4 ) * 2 - ( 20 - 9 ) == 3" --trace
+stepedit edit aec "7 * 8 / 4 8 2 - == 6" --trace
 
 say "A data set: integers whose operators are to be restored (N=10, L=5, D=10,000)"
 stepedit data aor --numbers 10 --length 5 --size 10000 --seed 0 --out demo/aor --force
