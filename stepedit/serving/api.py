@@ -26,7 +26,6 @@ from stepedit.serving.batching import Answer, Batcher, BusyError, Way
 from stepedit.serving.guard import Guard
 from stepedit.serving.shapes import (
     Asked,
-    Change,
     Considered,
     Edits,
     ModelInfo,
@@ -183,7 +182,7 @@ def _results(answer: Answer, editor: Editor) -> list[One]:
                 verified=edited.verified,
                 steps=steps,
                 last=last,
-                changes=[Change.model_validate(change) for change in edited.changes()] if edited.outcome.trace else [],
+                changes=edited.changes() if edited.outcome.trace else [],
             )
         )
     return results

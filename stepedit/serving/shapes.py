@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from stepedit.changes import Change
+
 
 class Asked(BaseModel):
     """What to edit, and how."""
@@ -31,20 +33,6 @@ class Asked(BaseModel):
     def all_texts(self) -> list[str]:
         """The texts."""
         return self.texts if self.texts is not None else [self.text or ""]
-
-
-class Change(BaseModel):
-    """Letters of the source, and what stands there in the result."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    start: int
-    stop: int
-    before: str
-    result_start: int
-    result_stop: int
-    after: str
-    confidence: float
 
 
 class Considered(BaseModel):
