@@ -32,6 +32,23 @@ from stepedit.vocabulary import Vocabulary
 EXAMPLES = 3  # of the right, and of the wrong
 
 
+class Taken(BaseModel):
+    """A step, in words."""
+
+    model_config = ConfigDict(frozen=True)
+
+    operation: str
+    position: int | None
+    before: str
+    after: str
+    text: str
+    tokens: list[str]  # of the text
+    gone: list[str]  # those that were at the position
+    came: list[str]  # those that are there now
+    skipped: bool
+    confidence: float
+
+
 class Example(BaseModel):
     """One pair with each step that was taken."""
 
@@ -42,7 +59,7 @@ class Example(BaseModel):
     prediction: str
     right: bool
     finished: bool
-    steps: list[dict[str, Any]]
+    steps: list[Taken]
 
 
 class Result(BaseModel):
@@ -188,7 +205,7 @@ def _examples(
             prediction=one.text,
             right=bool(right[row]),
             finished=one.finished,
-            steps=[step_as_data(step, one.words) for step in one.outcome.trace],
+            steps=[Taken(**step_as_data(step, one.words)) for step in one.outcome.trace],
         )
         for row, one, target in zip(rows, edited, words.decode(chosen.targets), strict=True)
     ]

@@ -68,8 +68,15 @@ def task_options(task: str) -> list[str]:
 
 
 def _dataset(values: Mapping[str, Any]) -> datasets.Dataset | None:
-    """The data that these values name, if any, in splits."""
+    """The data that these values name, if any, in splits; they are not looked at where all is said without them."""
     if values.get("data") is None:
+        return None
+    task = values.get("task")
+    if (
+        task is not None
+        and not TASKS[task].learned
+        and any(values.get(name) is not None for name in task_options(task))
+    ):
         return None
     return datasets.for_training(str(values["data"]), *(values.get(name) for name in WHERE[1:]))
 

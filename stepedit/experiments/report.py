@@ -16,7 +16,7 @@ from stepedit.experiments.collection import Collection, Row, main_settings, show
 from stepedit.experiments.grid import PAPER
 from stepedit.reference import AXES
 from stepedit.registry import TASKS
-from stepedit.results import Example
+from stepedit.results import Example, Taken
 
 TITLE = "stepedit beside the paper"
 HEADS = ["task", "method and mode", "metric", "ours", "95 % interval", "paper", "difference", "minutes here"]
@@ -112,19 +112,17 @@ def _example(example: Example, task: str) -> dict[str, Any]:
     return example.model_dump(exclude={"steps"}) | {"steps": [_step(step, task) for step in example.steps]}
 
 
-def _step(step: dict[str, Any], task: str) -> dict[str, str]:
+def _step(step: Taken, task: str) -> dict[str, str]:
     """The text after a step, cut where the step changed it."""
-    words, gone, new = step["tokens"], step["gone"], step["came"]
-    sure = f"({step['confidence']:.0%} sure)"
-    if step["position"] is None:
-        return {"before": step["text"], "gone": "", "new": "", "after": "", "note": f"skipped {sure}"}
-    start = step["position"]
-    before, after = words[:start], words[start + len(new) :]
+    sure = f"({step.confidence:.0%} sure)"
+    if step.position is None:
+        return {"before": step.text, "gone": "", "new": "", "after": "", "note": f"skipped {sure}"}
+    before, after = step.tokens[: step.position], step.tokens[step.position + len(step.came) :]
     glue = "" if TASKS[task].learned else " "
     return {
         "before": glue.join([*before, ""]),
-        "gone": glue.join(gone),
-        "new": glue.join(new),
+        "gone": glue.join(step.gone),
+        "new": glue.join(step.came),
         "after": glue.join(["", *after]),
         "note": sure,
     }

@@ -17,7 +17,7 @@ from stepedit.experiments import figures
 from stepedit.experiments.collection import collect
 from stepedit.experiments.report import as_csv, as_html, as_markdown
 from stepedit.reference import line
-from stepedit.results import Example, Result
+from stepedit.results import Example, Result, Taken
 from stepedit.runs import wanted
 
 METHODS = ("end2end", "tagging", "recurrence")
@@ -28,8 +28,9 @@ def write_run(folder: Path, mean: float, text: str = "2 2 4", **values: Any) -> 
     run = wanted({"task": "aor", "mode": "online", "max_epochs": 4, **values}).run
     folder.mkdir(parents=True)
     checkpoints.write_run(folder, run, [], [])
-    steps = [{"operation": "insert", "position": 1, "before": "", "after": "+", "text": "2 + 2 4"}]
-    steps = [{**step, "skipped": False, "confidence": 0.5} for step in steps]
+    said = {"operation": "insert", "position": 1, "before": "", "after": "+", "text": "2 + 2 4"}
+    words = {"tokens": ["2", "+", "2", "4"], "gone": [], "came": ["+"]}
+    steps = [Taken(**said, **words, skipped=False, confidence=0.5)]  # type: ignore[arg-type]
     example = Example(source=text, target="2 + 2 == 4", prediction="2 + 2 4", right=False, finished=True, steps=steps)
     metrics = dict.fromkeys(("equation", "token", "sequence", "holds"), (mean, mean - 0.02, mean + 0.02))
     result = Result(
