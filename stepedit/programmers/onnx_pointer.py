@@ -49,22 +49,11 @@ class _Graph(nn.Module):
 
 
 def _tokens(
-    net: Pointer, states: Tensor, row: Tensor, first: Tensor, turn: Tensor, doing: Tensor, lengths: Tensor
+    net: Pointer, states: Tensor, row: Tensor, turn: Tensor, doing: Tensor, first: Tensor, *rest: Tensor
 ) -> Tensor:
-    return net.tokens(states, row, (first, None), turn, doing, lengths)
-
-
-def _span_tokens(
-    net: Pointer,
-    states: Tensor,
-    row: Tensor,
-    first: Tensor,
-    last: Tensor,
-    turn: Tensor,
-    doing: Tensor,
-    lengths: Tensor,
-) -> Tensor:
-    return net.tokens(states, row, (first, last), turn, doing, lengths)
+    """`Pointer.tokens` with nothing but tensors: the last place and what may be copied are there if there are such."""
+    last = rest[0] if net.spans else None
+    return net.tokens(states, row, (first, last), turn, doing, rest[-1] if net.template.copies else None)
 
 
 @torch.inference_mode()
@@ -78,9 +67,9 @@ def write_graphs(net: Pointer, folder: Path) -> None:
     place = torch.zeros(SLOTS, dtype=torch.long)
     _write(folder / LOOK, _Graph(net, Pointer.look), (ids, lengths))
     if net.brings:
-        places = (place, place) if net.spans else (place,)
-        inputs = (states, row, *places, turn[row], place, lengths)
-        _write(folder / TOKENS, _Graph(net, _span_tokens if net.spans else _tokens), inputs)
+        copyable = net.copyable(ids)
+        rest = [part for part in (place if net.spans else None, copyable) if part is not None]
+        _write(folder / TOKENS, _Graph(net, _tokens), (states, row, turn[row], place, place, *rest))
     if net.spans:
         _write(folder / LASTS, _Graph(net, Pointer.lasts), (states, row, place, turn[row], lengths))
 
@@ -88,14 +77,7 @@ def write_graphs(net: Pointer, folder: Path) -> None:
 def _write(path: Path, graph: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """One graph; every dimension but the hidden one may be of any size."""
     any_size = torch.export.Dim.DYNAMIC
-    shapes = tuple(
-        {
-            axis: any_size
-            for axis in range(part.dim())
-            if part.dtype == torch.long or axis == 0 or (part.dim() == 3 and axis == 1)
-        }
-        for part in inputs
-    )
+    shapes = tuple(dict.fromkeys(range(part.dim() - part.is_floating_point()), any_size) for part in inputs)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it speaks of libraries that nobody needs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -151,8 +133,8 @@ class OnnxPointer(Pointer):
         places: tuple[Tensor, Tensor | None],
         turn_EH: Tensor,
         doing_E: Tensor,
-        lengths_B: Tensor,
+        copyable_BT: Tensor | None,
     ) -> Tensor:
         """As the graph says."""
-        at = [place for place in places if place is not None]
-        return self._run(TOKENS, states_BTH, row_E, *at, turn_EH, doing_E, lengths_B)[0]
+        rest = [part for part in (*places, copyable_BT) if part is not None]
+        return self._run(TOKENS, states_BTH, row_E, turn_EH, doing_E, *rest)[0]

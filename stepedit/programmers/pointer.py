@@ -145,7 +145,7 @@ class Pointer(Programmer):
         places: tuple[Tensor, Tensor | None],
         turn_EH: Tensor,
         doing_E: Tensor,
-        lengths_B: Tensor,
+        copyable_BT: Tensor | None,
     ) -> Tensor:
         """(E, V) logits of the token to bring, given its first and, of a span, its last place.
 
@@ -157,11 +157,19 @@ class Pointer(Programmer):
             hidden_EH = hidden_EH + self.at_last(states_BTH[row_E, last_E])
         hidden_EH = gelu(hidden_EH)
         logits_EV = (hidden_EH @ self.token.weight().T + self.bias).masked_fill(~self.allowed, IMPOSSIBLE)
-        if not self.template.copies:
+        if copyable_BT is None:
             return logits_EV
         copies_ET = _pointed(hidden_EH * turn_EH.shape[1] ** -0.5, row_E, self.to_copy(states_BTH))
-        beyond_ET = torch.arange(copies_ET.shape[1], device=self.device) >= lengths_B[row_E, None]
-        return torch.cat([logits_EV, copies_ET.masked_fill(beyond_ET, IMPOSSIBLE)], 1)
+        return torch.cat([logits_EV, copies_ET.masked_fill(~copyable_BT[row_E], IMPOSSIBLE)], 1)
+
+    def copyable(self, ids_BT: Tensor) -> Tensor | None:
+        """(B, T) the places to copy from, if there are any: the first of each token that may not be brought anyway."""
+        if not self.template.copies:
+            return None
+        words = len(self.allowed)
+        brought_BT = self.allowed[torch.where(ids_BT < words, ids_BT, PAD)] | (ids_BT == PAD)
+        again_BT = (ids_BT[:, :, None] == ids_BT[:, None]).tril(-1).any(2)
+        return pad(~brought_BT & ~again_BT, (0, 1))
 
     def choices(self, token_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
         """(E,) which of the logits of `tokens` says a token: its own, or that of the first place to copy it from.
@@ -233,7 +241,7 @@ class Pointer(Programmer):
             wrong_E = wrong_E + cross_entropy(logits_ET, last_E, reduction="none")
         if self.brings:
             places = first_E, last_E if self.spans else None
-            logits_EV = self.tokens(states_BTH, row_E, places, turn_EH, doing_E, lengths_B)
+            logits_EV = self.tokens(states_BTH, row_E, places, turn_EH, doing_E, self.copyable(ids_BT))
             choice_E = self.choices(token_E, row_E, ids_BT)
             choice_E = torch.where(token_E == PAD, NONE, choice_E)  # a deletion brings none
             wrong_E = wrong_E + cross_entropy(logits_EV, choice_E, ignore_index=NONE, reduction="none")
@@ -248,8 +256,8 @@ class Pointer(Programmer):
         changed_M = torch.where(token_M == PAD, int(Operation.DELETE), int(Operation.SUBSTITUTE))
         doing_M = self.operation_index[torch.where(start_M == stop_M, int(Operation.INSERT), changed_M)]
         says_M = places_BX[row_M, start_M * len(self.template.operations) + doing_M]
-        ids_BT, lengths_B = states.ids.to(self.device), states.lengths.to(self.device)
-        logits_MV = self.tokens(states_BTH, row_M, (start_M, None), turn_BH[row_M], doing_M, lengths_B)
+        ids_BT = states.ids.to(self.device)
+        logits_MV = self.tokens(states_BTH, row_M, (start_M, None), turn_BH[row_M], doing_M, self.copyable(ids_BT))
         choice_M = self.choices(token_M, row_M, ids_BT)
         brought_M = logits_MV.log_softmax(1).gather(1, choice_M[:, None])[:, 0]
         says_M = says_M + torch.where(token_M == PAD, 0.0, brought_M)
@@ -305,7 +313,7 @@ class Pointer(Programmer):
             )
         if self.brings:
             places = first_E, last_E if self.spans else None
-            logits_EV = self.tokens(states_BTH, rows_E, places, turn_BH[rows_E], doing_E, lengths_B)
+            logits_EV = self.tokens(states_BTH, rows_E, places, turn_BH[rows_E], doing_E, self.copyable(ids_BT))
             more_EX, choice_EX = _best(_only_first(logits_EV, done_E | ~self._brings(doing_E)), width)
             says_E, rows_E, first_E, doing_E, done_E, last_E, choice_E = _branch(
                 more_EX, says_E, (rows_E, first_E, doing_E, done_E, last_E), choice_EX
