@@ -64,7 +64,9 @@ def along(collection: Collection, task: str, axis: str) -> Figure | None:
     settings = line(task, axis)
     metric = TASKS[task].metrics[0]
     modes = [
-        mode for mode in MODES if any(len(_points(collection, task, method, mode, settings)) > 1 for method in LOOKS)
+        mode
+        for mode in MODES
+        if any(sum(bool(row.runs) for row in _points(collection, task, method, mode, settings)) > 1 for method in LOOKS)
     ]
     if not modes:
         return None
@@ -83,8 +85,9 @@ def along(collection: Collection, task: str, axis: str) -> Figure | None:
 
 
 def _points(collection: Collection, task: str, method: str, mode: str, settings: Sequence[dict[str, int]]) -> list[Row]:
+    """A row for each setting, if any of them has a run."""
     rows = [collection.row(Setting(task, method, mode, at["numbers"], at["length"], at["size"])) for at in settings]
-    return [row for row in rows if row.runs]
+    return rows if any(row.runs for row in rows) else []
 
 
 def _draw_line(
@@ -104,8 +107,9 @@ def _draw_line(
     rows = _points(collection, task, method, mode, settings)
     if rows:
         xs = [getattr(row.setting, axis) for row in rows]
-        means = [100 * (row.ours(metric) or 0.0) for row in rows]
-        ends = [row.interval(metric) or (0.0, 0.0) for row in rows]
+        gap = float("nan")  # where a run is missing, the line has one
+        means = [gap if (mean := row.ours(metric)) is None else 100 * mean for row in rows]
+        ends = [row.interval(metric) or (gap, gap) for row in rows]
         bars = [[y - 100 * low for y, (low, _) in zip(means, ends, strict=True)]]
         bars += [[100 * high - y for y, (_, high) in zip(means, ends, strict=True)]]
         place.errorbar(xs, means, yerr=bars, linewidth=1.8, capsize=2, label=f"{method}, stepedit", **look(method))
