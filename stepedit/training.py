@@ -141,7 +141,9 @@ class Trainer:
         self.optimisers = make_optimisers(self.net, run.options)
         self.rank = distributed.get_rank() if distributed.is_initialized() else 0
         self.world = distributed.get_world_size() if distributed.is_initialized() else 1
-        self.module: nn.Module = DistributedDataParallel(self.net) if self.world > 1 else self.net
+        self.module: nn.Module = (
+            DistributedDataParallel(self.net, find_unused_parameters=True) if self.world > 1 else self.net
+        )
         self.standing = Standing()
         if run.mode == "self-taught" and not isinstance(self.method, Recurrence):
             raise UserError(f"self-taught looks ahead over actions, which {run.method} has none of; take recurrence")
