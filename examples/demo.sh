@@ -8,7 +8,7 @@ say() { printf '\n%s== %s%s\n' "$bold" "$1" "$plain"; }
 
 say "Models that come with stepedit, at once: operators put back, errors repaired"
 stepedit edit aor "6 10 9 5 2" --trace
-stepedit edit aec "7 * 8 / 4 8 2 - == 6" --trace
+stepedit edit aec "10 - 7 + 2 + == 11" --trace
 
 say "A data set: integers whose operators are to be restored (N=10, L=5, D=10,000)"
 stepedit data aor --numbers 10 --length 5 --size 10000 --seed 0 --out demo/aor --force
