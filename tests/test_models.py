@@ -42,6 +42,9 @@ def test_it_answers_from_any_folder_and_stays_as_it_came(tmp_path: Path) -> None
     assert said.stdout.split()[-2:] == ["==", "2"], said.stderr
     with pytest.raises(UserError, match="stays as it came"):
         tune(Path("aor"))
+    made = subprocess.run([*COMMAND, "export", "aor", "--out", "own"], capture_output=True, text=True, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert Editor.load(tmp_path / "own").edit(["6 10 9 5 2"])[0].finished
     assert sorted(path.name for path in checkpoints.find("aor").iterdir()) == before
 
 

@@ -26,6 +26,7 @@ def export(
     """
     from stepedit import checkpoints
 
+    run = checkpoints.find(run)
     if out.exists():
         raise DataError(f"{out} exists already; choose another folder")
     if onnx:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stepedit.changes import Change
+from stepedit.results import Taken
 
 
 class Asked(BaseModel):
@@ -46,19 +47,9 @@ class Considered(BaseModel):
     probability: float
 
 
-class Step(BaseModel):
-    """One action and what it did."""
+class Step(Taken):
+    """One action, what it did, and what else was considered."""
 
-    operation: str
-    position: int | None
-    before: str
-    after: str
-    text: str
-    tokens: list[str]  # of the text
-    gone: list[str]  # of these, at the position, those that were there
-    came: list[str]  # and those that are there now
-    skipped: bool
-    confidence: float
     alternatives: list[Considered]
 
 
