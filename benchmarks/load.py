@@ -17,10 +17,12 @@ from pathlib import Path
 from socket import create_server
 
 import numpy as np
+import torch
 import uvicorn
 
 from benchmarks.timing import verdict
 from stepedit.serving.api import Limits, make_app
+from stepedit.serving.batching import spare_threads
 from stepedit.serving.shelf import Shelf
 
 SECONDS = 8.0  # of each measurement
@@ -57,6 +59,7 @@ class Measured:
 
 def serve(place: str, port: int, alone: bool) -> None:
     """A server, until it is ended."""
+    torch.set_num_threads(spare_threads())
     app = make_app(Shelf.load([place]), limits=Limits(), alone=alone)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 

@@ -20,7 +20,7 @@ from stepedit.config import Mode, Order
 from stepedit.edits import Scripts
 from stepedit.errors import UserError
 from stepedit.interpreter import EditBatch, Programmer, actions_for, splice, tensors
-from stepedit.sequences import BoolArray, IntArray, Pairs, Sequences
+from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 
 FRESH = 0.5  # of augmented states nothing is made yet: these are the hardest
 
@@ -98,20 +98,45 @@ def states_after(pairs: Pairs, scripts: Scripts, taken: IntArray) -> States:
 
 def states_where(pairs: Pairs, scripts: Scripts, made: BoolArray, ranks: IntArray) -> States:
     """The texts after those edits (B, K) that have been made; of the others, the one of the lowest rank comes next."""
-    ids, lengths = tensors(pairs.sources)
     left = scripts.present & ~made
-    skipped = np.cumsum(np.where(left, scripts.growth, 0), axis=1)
-    for index in np.flatnonzero(made.any(0)).tolist():
-        # an edit that is not made is one of nothing by nothing, which changes nothing
-        use, shift = made[:, index], skipped[:, index]
-        parts = scripts.starts[:, index] - shift, scripts.stops[:, index] - shift, scripts.widths[:, index]
-        start, stop, width = (torch.from_numpy(part * use) for part in parts)
-        ids, lengths = splice(ids, lengths, EditBatch(start, stop, torch.from_numpy(scripts.tokens[:, index]), width))
+    made = scripts.present & made
+    starts = scripts.starts - np.cumsum(np.where(left, scripts.growth, 0), axis=1)
+    ids, lengths = tensors((_at_once if scripts.run_right else _in_turn)(pairs.sources, scripts, made, starts))
     rest = scripts.where(left)
     last = np.iinfo(np.int64).max
     soonest = np.where(left, ranks, last).argmin(1)
     turn: IntArray = (np.cumsum(left, axis=1) - left)[np.arange(len(left)), soonest]
     return States(ids, lengths, pairs.targets, rest, np.where(rest.counts > 0, turn, 0))
+
+
+def _at_once(sources: Sequences, scripts: Scripts, made: BoolArray, starts: IntArray) -> Sequences:
+    """The sources after the edits that have been made, each at its start (B, K) in the text that comes of them all."""
+    growth = np.where(made, scripts.growth, 0)
+    lengths = sources.lengths + growth.sum(1)
+    shape = len(sources), int(lengths.max(initial=0))
+    row, edit = np.nonzero(made)
+    start, width = starts[row, edit], scripts.widths[row, edit]
+    behind = row * (shape[1] + 1) + start + width
+    moved = np.bincount(behind, growth[row, edit], shape[0] * (shape[1] + 1)).astype(np.int64)
+    before = np.arange(shape[1]) - moved.reshape(shape[0], -1)[:, :-1].cumsum(1)
+    read = np.pad(sources.ids, ((0, 0), (0, 1)), constant_values=PAD)
+    ids = np.take_along_axis(read, before.clip(0, sources.ids.shape[1]), 1)
+    for place in range(scripts.tokens.shape[2]):
+        brings = width > place
+        ids[row[brings], start[brings] + place] = scripts.tokens[row[brings], edit[brings], place]
+    return Sequences(np.where(np.arange(shape[1]) < lengths[:, None], ids, PAD), lengths)
+
+
+def _in_turn(sources: Sequences, scripts: Scripts, made: BoolArray, starts: IntArray) -> Sequences:
+    """The same where edits build on each other: one after the other."""
+    ids, lengths = tensors(sources)
+    stops = starts + scripts.stops - scripts.starts
+    for index in np.flatnonzero(made.any(0)).tolist():
+        # an edit that is not made is one of nothing by nothing, which changes nothing
+        parts = starts[:, index], stops[:, index], scripts.widths[:, index]
+        start, stop, width = (torch.from_numpy(part * made[:, index]) for part in parts)
+        ids, lengths = splice(ids, lengths, EditBatch(start, stop, torch.from_numpy(scripts.tokens[:, index]), width))
+    return Sequences(ids.numpy(), lengths.numpy())
 
 
 def edits_at(scripts: Scripts, index: IntArray) -> EditBatch:

@@ -22,7 +22,9 @@ def serve(
     watch: Annotated[
         list[Path] | None, typer.Option(help="Show the learning curves of this run, too; may be repeated.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads that edit.", show_default="all cores but one")
+    ] = None,
 ) -> None:
     """Serve models over HTTP, with a page that shows each edit as it happens.
 
@@ -37,9 +39,10 @@ def serve(
 
     from stepedit import checkpoints
     from stepedit.serving.api import make_app
+    from stepedit.serving.batching import spare_threads
     from stepedit.serving.shelf import Shelf
 
-    torch.set_num_threads(threads or torch.get_num_threads())
+    torch.set_num_threads(threads or spare_threads())
     for folder in watch or []:
         checkpoints.read_run(folder)
     shelf = Shelf.load(runs or []) if runs or not watch else Shelf({})

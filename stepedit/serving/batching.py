@@ -20,6 +20,11 @@ from stepedit.editor import Alternative, Edited, Editor
 SHOWN = 3  # alternatives of each step
 
 
+def spare_threads() -> int:
+    """How many threads may edit: one core is left for the requests, or both would wait for each other."""
+    return max(1, torch.get_num_threads() - 1)
+
+
 class BusyError(Exception):
     """There is no room in the queue."""
 

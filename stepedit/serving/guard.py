@@ -23,11 +23,31 @@ HEADERS = {
 }
 
 
+BUSY = 429  # is said at once
+APART = 0.005  # seconds between two refusals
+
+
+class Pace:
+    """Lets refusals through one at a time, some way apart: a flood of bad requests must not slow the good ones."""
+
+    def __init__(self) -> None:
+        self.next = 0.0
+
+    async def turn(self) -> None:
+        """Wait for it."""
+        now = asyncio.get_running_loop().time()
+        mine = max(now, self.next)
+        self.next = mine + APART
+        if mine > now:
+            await asyncio.sleep(mine - now)
+
+
 class Guard:
     """An ASGI application around another."""
 
     def __init__(self, inner: Application, largest: int, seconds: float) -> None:
         self.inner, self.largest, self.seconds = inner, largest, seconds
+        self.pace = Pace()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass a request on, and refuse it when its body is too large or too slow to come."""
@@ -55,6 +75,8 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
+                if 400 <= message["status"] < 500 and message["status"] != BUSY:
+                    await self.pace.turn()
                 message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in HEADERS.items())]
             await send(message)
 

@@ -24,7 +24,7 @@ from hypothesis.errors import Unsatisfiable
 
 from stepedit.editor import Editor
 from stepedit.serving.api import Limits, make_app
-from stepedit.serving.guard import Guard
+from stepedit.serving.guard import APART, Guard
 from stepedit.serving.shelf import Shelf
 
 TIGHT = Limits(characters=100, tokens=20, texts=8, body=2_000, batch=8, room=10, seconds=5.0)
@@ -170,6 +170,21 @@ def test_too_much_at_once_is_refused_at_once_and_the_rest_is_answered(shelf: She
     assert refused.headers["retry-after"] == "1"
     assert app.inner.state.batcher.taken == 0  # type: ignore[attr-defined]
     assert post(app, text="9 5 2").status_code == 200
+
+
+def test_refusals_come_one_at_a_time_and_what_is_asked_well_does_not_wait_for_them(shelf: Shelf) -> None:
+    async def flood(client: httpx.AsyncClient) -> tuple[float, float]:
+        began = time.perf_counter()
+        bad = [asyncio.create_task(client.post("/api/edit", json={"text": "x"})) for _ in range(100)]
+        await asyncio.wait(bad, return_when=asyncio.FIRST_COMPLETED)
+        assert (await client.get("/healthz")).status_code == 200
+        waiting = sum(not task.done() for task in bad)
+        assert {(await task).status_code for task in bad} == {422}
+        return waiting, time.perf_counter() - began
+
+    waiting, seconds = talk(make_app(shelf), flood)
+    assert waiting > 10
+    assert seconds >= 99 * APART
 
 
 def test_what_takes_too_long_is_given_up(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
