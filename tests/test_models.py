@@ -14,7 +14,7 @@ from stepedit.serving.shelf import Shelf
 from stepedit.training import load_pairs
 from stepedit.tuning import tune
 
-LEAST = {"aor": 0.75, "aec": 0.55}  # of the headline figure on 300 pairs it has not seen
+LEAST = {"aor": 0.75, "aes": 0.9, "aec": 0.55}  # of the headline figure on 300 pairs it has not seen
 COMMAND = [sys.executable, "-c", "from stepedit.cli import main; main()"]
 
 
