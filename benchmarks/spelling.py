@@ -11,7 +11,8 @@ word at a time; each gets the list of words that symspellpy comes with, and a ru
 
 from __future__ import annotations
 
-import sys
+import argparse
+import random
 import time
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -68,13 +69,15 @@ def line(name: str, correct: Corrector, wrong: Sequence[tuple[str, str]], right:
     return f"{name:<44} {share:>9.2%} {kept:>12.2%} {len(wrong) / seconds:>10,.0f}"
 
 
-def main(folders: Sequence[Path]) -> None:
-    """Compare."""
+def main(folders: Sequence[Path], words: int) -> None:
+    """Compare on some of the words."""
     run = Editor.load(folders[0]).run
     assert run.data is not None, "a run on pairs of words was expected"
     test = for_training(run.data, run.targets, run.source, run.target).splits["test"]
     pairs = list(zip(test.sources, test.targets, strict=True))
+    random.Random(0).shuffle(pairs)
     wrong, right = [pair for pair in pairs if pair[0] != pair[1]], [word for word, target in pairs if word == target]
+    wrong, right = wrong[:words], right[:words]
     lexicon = Lexicon.read(word_list())
     listed = sum(lexicon.knows(target) for _, target in wrong) / len(wrong)
     print(f"{len(wrong):,} misspelled words, {len(right):,} right ones; {listed:.1%} of the targets are in the list\n")
@@ -91,4 +94,7 @@ def main(folders: Sequence[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    asked = argparse.ArgumentParser(description="Compare runs with two spelling correctors.")
+    asked.add_argument("runs", nargs="+", type=Path)
+    asked.add_argument("--words", type=int, default=1_000, help="of each kind at the most: pyspellchecker is slow")
+    main(asked.parse_args().runs, asked.parse_args().words)

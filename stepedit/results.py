@@ -98,6 +98,7 @@ def score(
     others: dict[str, Pairs] | None = None,
     progress: Callable[[int, int], None] | None = None,
     lexicon: Lexicon | None = None,
+    chrf: bool = False,
 ) -> Result:
     """Score a run on a split of its own data, or of others, and keep what came of it in its folder."""
     place = checkpoints.find(folder)
@@ -111,9 +112,11 @@ def score(
     came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
     name = f"{split}{named(looking, editor.least)}"
     size = _taught_with(editor.run, splits, others is None)
-    result = _result(editor, size, pairs, came, split, looking, place).model_copy(
-        update={"examples": _examples(editor, pairs, came, looking, lexicon)}
-    )
+    more = {
+        "examples": _examples(editor, pairs, came, looking, lexicon),
+        "summary": editor.method.task.summary(pairs, came.predictions, chrf),
+    }
+    result = _result(editor, size, pairs, came, split, looking, place).model_copy(update=more)
     if checkpoints.is_shipped(place):
         return result  # what comes with stepedit stays as it came
     _write_predictions(place / f"predictions-{name}.jsonl", editor.method.task.vocabulary, pairs, came)
@@ -171,7 +174,6 @@ def _result(
         ended=checkpoints.has_ended(place),
         lexicon=looking.check is not None,
         examples=[],
-        summary=task.summary(pairs, came.predictions),
     )
 
 

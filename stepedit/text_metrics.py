@@ -5,6 +5,7 @@
     recall       share of the edits that the target asks for that were made
     f0.5         both, precision counting twice as much
     cer          character error rate: letters to be changed for each letter of the target; less is better
+    chrf         how alike the letters are, by n-grams (sacrebleu's); only where asked
 
 An edit is a span of the source and what is put there, from the fewest changes that lead to the target or to the result;
 changes that touch each other are one edit.
@@ -76,8 +77,16 @@ def error_rate(targets: Sequence[str], results: Sequence[str]) -> float:
     return wrong / max(1, sum(map(len, targets)))
 
 
-def summary(targets: Sequence[str], results: Sequence[str], every: Counts) -> dict[str, float]:
-    """All of them; `every` counts the edits of all texts."""
+def chrf(targets: Sequence[str], results: Sequence[str]) -> float:
+    """chrF of all texts together, as sacrebleu has it but from 0 to 1."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return float(CHRF().corpus_score(list(results), [list(targets)]).score) / 100
+
+
+def summary(targets: Sequence[str], results: Sequence[str], every: Counts, with_chrf: bool = False) -> dict[str, float]:
+    """All of them, chrF only if asked; `every` counts the edits of all texts."""
     exact = sum(map(str.__eq__, targets, results)) / max(1, len(targets))
     parts = {"exact": exact, "precision": every.precision, "recall": every.recall, "f0.5": every.f()}
-    return parts | {"cer": error_rate(targets, results)}
+    parts["cer"] = error_rate(targets, results)
+    return parts | ({"chrf": chrf(targets, results)} if with_chrf else {})

@@ -57,7 +57,9 @@ def test_what_was_learned_holds_for_words_never_seen(run: Path) -> None:
     assert left["recall"] == 0.0 < left["precision"]
     assert edited["cer"] < left["cer"] / 5
     assert shown["metrics"]["sequence"][0] == pytest.approx(edited["exact"])
-    assert "left as it is" in stepedit("evaluate", run, "--split", "val").stdout
+    shown_too = stepedit("evaluate", run, "--split", "val", "--chrf").stdout
+    assert "left as it is" in shown_too
+    assert "chrf" in shown_too
 
 
 def test_lines_come_back_in_order_with_their_own_ends(run: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit.text_metrics import Counts, counts, error_rate, spans, total
+from stepedit.text_metrics import Counts, chrf, counts, error_rate, spans, summary, total
 
 TEXTS = st.text("abc ", max_size=8)
 
@@ -42,3 +42,10 @@ def test_the_target_itself_is_perfect_and_doing_nothing_makes_no_edit(source: st
 def test_error_rate_is_letters_to_change_for_each_letter() -> None:
     assert error_rate(["abcd", "ab"], ["abxd", "ab"]) == pytest.approx(1 / 6)
     assert error_rate([""], [""]) == 0.0
+
+
+def test_chrf_is_told_where_asked() -> None:
+    assert chrf(["the cat"], ["the cat"]) == pytest.approx(1.0)
+    assert chrf(["the cat"], ["the dog"]) < chrf(["the cat"], ["the car"]) < 1.0
+    assert "chrf" not in summary(["a"], ["a"], Counts(0, 0, 0))
+    assert summary(["abc"], ["abc"], Counts(0, 0, 0), with_chrf=True)["chrf"] == pytest.approx(1.0)

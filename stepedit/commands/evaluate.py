@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from stepedit.commands.common import Beam, Least, Verify, WordList, console, progress_bar
 from stepedit.display import aligned
+from stepedit.errors import UserError
 
 if TYPE_CHECKING:
     from stepedit.results import Result
@@ -26,6 +28,7 @@ def evaluate(
     verify: Verify = False,
     min_confidence: Least = None,
     lexicon: WordList = None,
+    chrf: Annotated[bool, typer.Option("--chrf", help="chrF too, for text; needs the extra [chrf].")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Score a run on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
@@ -41,6 +44,10 @@ def evaluate(
     from stepedit.training import make_method
 
     others, place = None, checkpoints.find(run)
+    if chrf and checkpoints.read_run(place).task != "text":
+        raise UserError("chrF is for text; the metrics of equations are shown without asking")
+    if chrf and find_spec("sacrebleu") is None:
+        raise UserError("chrF needs sacrebleu: pip install 'stepedit[chrf]'")
     known = Lexicon.read(lexicon) if lexicon else None
     if min_confidence is None:
         min_confidence = checkpoints.read_tuned(place) if beam == 1 and not (verify or known) else 0.0
@@ -51,7 +58,7 @@ def evaluate(
         others = {name: lines.encode(task) for name, lines in read.splits.items()}
     split = split or ("all" if others and set(others) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
-        result = score(run, split, Looking(beam, verify, min_confidence), others, progress, known)
+        result = score(run, split, Looking(beam, verify, min_confidence), others, progress, known, chrf)
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:

@@ -176,14 +176,14 @@ class ParallelText(Task):
         fine[rows, columns] |= ((pairs.sources.ids[rows] == wanted) & right).any(1)
         return np.asarray(fine.all(1))
 
-    def summary(self, pairs: Pairs, predictions: Sequences) -> dict[str, dict[str, float]]:
+    def summary(self, pairs: Pairs, predictions: Sequences, chrf: bool = False) -> dict[str, dict[str, float]]:
         """The metrics of text, and beside them those of doing nothing."""
         words, targets = self.vocabulary, self.vocabulary.decode(pairs.targets)
         said = {}
         for name, results in (("edited", predictions), ("left as it is", pairs.sources)):
             rows = zip(pairs.sources.rows(), pairs.targets.rows(), results.rows(), strict=True)
             edits = text_metrics.total([text_metrics.counts(*row) for row in rows])
-            said[name] = text_metrics.summary(targets, words.decode(results), edits)
+            said[name] = text_metrics.summary(targets, words.decode(results), edits, chrf)
         return said
 
     def blur(self, rng: np.random.Generator) -> IntArray:

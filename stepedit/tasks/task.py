@@ -116,7 +116,7 @@ class Task(ABC):
         """A text in the parts in which it is edited."""
         return [list(row)]
 
-    def summary(self, pairs: Pairs, predictions: Sequences) -> dict[str, dict[str, float]]:
+    def summary(self, pairs: Pairs, predictions: Sequences, chrf: bool = False) -> dict[str, dict[str, float]]:
         """What else there is to say of predictions, beside the same of sources left as they are."""
         return {}
 
