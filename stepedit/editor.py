@@ -126,7 +126,8 @@ class Editor:
         """Each text edited, in order; DataError names the first (from 1) that cannot be edited.
 
         `least` is how sure the programmer has to be of an edit, if not as sure as it was tuned to be. A lexicon is a
-        check of its own: of what a beam finds, the likeliest wins whose words are all in it.
+        check of its own: of what a beam finds and what the list has near the text, the likeliest wins whose words are
+        all in it.
         """
         words = self.method.task.vocabulary.opened()
         rows = self._rows(texts, words)
@@ -153,7 +154,8 @@ class Editor:
         ahead = beam > 1 or verify or lexicon is not None
         if least is None:
             least = 0.0 if ahead or not isinstance(self.method, Recurrence) else self.least
-        return Looking(beam, verify, least, lexicon.check(words) if lexicon else None)
+        looking = Looking(beam, verify, least)
+        return replace(looking, check=lexicon.check(words), suggest=lexicon.suggest(words)) if lexicon else looking
 
     def holds(self, edited: Sequence[Edited]) -> list[bool]:
         """What the task's check, which knows the source alone, says of each result."""

@@ -18,6 +18,7 @@ from stepedit.metrics import METRICS, Scores
 from stepedit.programmers.programmer import Programmer
 from stepedit.search import Checker, search
 from stepedit.sequences import IntArray, Pairs, Sequences
+from stepedit.suggestions import Suggester, improved
 
 BATCH = 512
 MOST_NUMBERS = 1 << 26  # that a batch may take for what could be said: every token, for every way that is followed
@@ -35,6 +36,7 @@ class Looking:
     verify: bool = False
     least: float = 0.0
     check: Checker | None = None
+    suggest: Suggester | None = None  # texts to choose from, beside what is found
 
     def run(self, programmer: Programmer, method: Method, sources: Sequences, trace: bool) -> list[Outcome]:
         """Edit some sources; UserError if the method has no actions to look ahead with, or to be sure of."""
@@ -51,7 +53,10 @@ class Looking:
         if self.verify and not method.task.checks:
             raise UserError(f"nothing but the pairs says what is right in {method.task.name}, so it can't be verified")
         check = self.check or (method.task.check if self.verify else None)
-        return search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
+        found = search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
+        if self.suggest is None or check is None:
+            return found
+        return improved(sources, found, self.suggest, check, programmer, method.task, trace)
 
     def _sure(self, programmer: Programmer) -> Writer:
         def write(ids_BT: Tensor, lengths_B: Tensor) -> Said:

@@ -108,7 +108,8 @@ def score(
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]
     if lexicon is not None:
-        looking = replace(looking, check=lexicon.check(editor.method.task.vocabulary))
+        words = editor.method.task.vocabulary
+        looking = replace(looking, check=lexicon.check(words), suggest=lexicon.suggest(words))
     came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
     name = f"{split}{named(looking, editor.least)}"
     size = _taught_with(editor.run, splits, others is None)

@@ -55,6 +55,11 @@ def words(text: str) -> list[str]:
     return [word for word in _words().findall(unicodedata.normalize("NFC", folded)) if not word.isdigit()]
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end."""
+    return [found.span() for found in _words().finditer(text) if len(words(found[0])) == 1]
+
+
 def split(text: str, level: Level) -> list[str]:
     """The tokens of a text."""
     if level == "char" or not text:

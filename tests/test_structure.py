@@ -40,6 +40,7 @@ LAYERS = [
     "checkpoints",
     "hub",
     "search",
+    "suggestions",
     "lexicon",
     "evaluation",
     "selfteaching",

@@ -43,7 +43,8 @@ WordList = Annotated[
     Path | None,
     typer.Option(
         "--lexicon",
-        help="A file of words, one a line: of what the beam finds, the likeliest wins whose words are all in it.",
+        help="A file of words, one a line: of what the beam finds and what the file has near the text, the likeliest "
+        "wins whose words are all in it.",
         show_default=False,
     ),
 ]

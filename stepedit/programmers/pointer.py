@@ -201,7 +201,7 @@ class Pointer(Programmer):
             places_BX = self.places(memory, turns_BJH, lengths_B)[:, 0].log_softmax(1)
             says_B = self._nearer(states.take(rows.numpy()), memory.states, turns_BJH[:, 0], places_BX)
             return -says_B.sum() / len(states)
-        whole = self._lesson(states)
+        whole = self._lesson(states, self.others > 0)
         total, lesson = whole.counts.sum(), whole.of(rows, self.device)
         turns_BJH = self.turns(memory, lesson)
         logits_BJX = self.places(memory, turns_BJH, lengths_B)
@@ -213,10 +213,10 @@ class Pointer(Programmer):
         wrong_BJ = wrong_BJ + self._reading(lesson, memory.states, turns_BJH, ids_BT, lengths_B)
         return (wrong_BJ * lesson.counts).sum() / total
 
-    def _lesson(self, states: States) -> Lesson:
+    def _lesson(self, states: States, plan: bool) -> Lesson:
         """The plan: the edit whose turn it is, and, where they come from left to right, all that are left after it."""
         now, left_B = states.edits_now(), torch.from_numpy(states.left.counts)
-        ahead = self.others > 0 and states.left.run_right and not states.turn.any()
+        ahead = plan and states.left.run_right and not states.turn.any()
         edits_BK = torch.arange(now.starts.shape[1]).expand(len(states), -1)
         if not ahead:
             edits_BK = torch.from_numpy(states.turn)[:, None]
@@ -287,6 +287,17 @@ class Pointer(Programmer):
         """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         return self._likely(*self.look(ids_BT, lengths_B), ids_BT, lengths_B, width)
+
+    @torch.inference_mode()
+    def says(self, states: States) -> Tensor:
+        """Of all fields together."""
+        ids_BT, lengths_B = states.ids.to(self.device), states.lengths.to(self.device)
+        states_BTH, turn_BH, says_BX = self.look(ids_BT, lengths_B)
+        lesson = self._lesson(states, plan=False).of(torch.arange(len(states)), self.device)
+        aim_B1 = lesson.first * len(self.template.operations) + lesson.doing
+        aim_B1 = torch.where(lesson.there, aim_B1, says_BX.shape[1] - 1)
+        wrong_B1 = self._reading(lesson, states_BTH, turn_BH[:, None], ids_BT, lengths_B)
+        return (says_BX.gather(1, aim_B1) - wrong_B1)[:, 0].cpu()
 
     def look(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Hidden states (B, T, H), what is intended (B, H), and the log-probabilities of places and DONE (B, X)."""

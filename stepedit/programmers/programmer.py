@@ -37,6 +37,10 @@ class Programmer(nn.Module, ABC):
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Its likeliest actions (B, K, F) and their log-probabilities (B, K); for methods that say actions."""
 
+    @abstractmethod
+    def says(self, states: States) -> Tensor:
+        """(B,) the log-probability of what should be said about each state."""
+
     @property
     def device(self) -> torch.device:
         """Where it lives."""

@@ -152,6 +152,14 @@ class SeqToSeq(Programmer):
         return Said(self.method.meaning(torch.stack(said, 1).cpu()), confidence_B.cpu())
 
     @torch.inference_mode()
+    def says(self, states: States) -> Tensor:
+        """Of all symbols together."""
+        outputs_BO = self.method.render(states)[0].to(self.device)
+        logits_BOV = self.teach(states.ids, states.lengths, outputs_BO)
+        wrong_BO = cross_entropy(logits_BOV.transpose(1, 2), outputs_BO, ignore_index=PAD, reduction="none")
+        return -wrong_BO.sum(1).cpu()
+
+    @torch.inference_mode()
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """The likeliest outputs that a beam of this width finds, symbol by symbol."""
         size = len(ids_BT)

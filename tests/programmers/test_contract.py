@@ -115,6 +115,15 @@ def test_a_pointers_confidence_is_what_its_loss_says(task: str, cell: str) -> No
         torch.testing.assert_close(said.confidence[row], torch.exp(-loss.detach()), atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.parametrize(("programmer", "task"), [("pointer", "aec"), ("pointer", "aes"), ("seq2seq", "aec")])
+def test_how_likely_an_action_is_can_be_asked(programmer: str, task: str) -> None:
+    method, net = make(programmer, {"others": 0.0}, "recurrence", task)
+    states = some_states(method, 8)
+    symbols = len(method.task.template.fields) if programmer == "seq2seq" else 1  # the loss is a mean over these
+    losses = [net(states.take(np.array([row]))) * symbols for row in range(len(states))]
+    torch.testing.assert_close(net.says(states), -torch.stack(losses).detach(), atol=1e-4, rtol=1e-3)
+
+
 def test_with_the_dynamic_oracle_any_edit_that_brings_nearer_is_right() -> None:
     """The loss is minus the log of all right actions' probability together: here, told by asking for every action."""
     method, net = make("pointer", {"oracle": "dynamic"}, "recurrence", "aec")
