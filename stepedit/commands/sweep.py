@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -169,7 +168,7 @@ def terminating() -> Iterator[None]:
     """Being told to end is like Ctrl-C here: workers are let to save where they stand."""
 
     def stop(number: int, frame: object) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+        raise KeyboardInterrupt  # not SIGINT, which a shell may have switched off for what runs in the background
 
     before = signal.signal(signal.SIGTERM, stop)
     try:

@@ -74,16 +74,21 @@ def test_a_plan_says_what_would_run_and_runs_nothing(place: Path) -> None:
     assert len(list((place / "whole").iterdir())) == 2
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_a_sweep_that_was_ended_goes_on_to_the_same_figures(place: Path, end: signal.Signals) -> None:
     out = place / end.name
     process = subprocess.Popen(
-        command("--out", out), cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command("--out", out),
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as in the background of a shell
     )
     wait_for(lambda: any(out.glob("*/metrics.jsonl")))
     process.send_signal(end)
     _, said = process.communicate(timeout=60)
-    if end == signal.SIGINT:
+    if end == signal.SIGTERM:
         assert "the same command goes on" in said
     wait_for(lambda: not workers(out))  # they end by themselves when the sweep is gone
     assert len(figures(out)) < 2
