@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-settings.register_profile("stepedit", deadline=None, print_blob=True)
+examples = int(os.environ.get("STEPEDIT_EXAMPLES", "100"))  # of each property; many more, now and then, by hand
+settings.register_profile("stepedit", deadline=None, print_blob=True, max_examples=examples)
 settings.load_profile("stepedit")
 
 

@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepedit import datasets
 from stepedit.datasets import Card, Lines
@@ -44,6 +47,27 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_files_of_pairs_are_read(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
     assert datasets.read(tmp_path / name).splits == {"all": SPLITS["train"]}
+
+
+NEARLY = st.text(st.sampled_from('ab\t\n\r,"{}:\\[]1\0é\ufeff source target'), max_size=80).map(str.encode)
+
+
+@given(
+    content=st.binary(max_size=80) | NEARLY | st.tuples(NEARLY, st.binary(max_size=3), NEARLY).map(b"".join),
+    ending=st.sampled_from([".tsv", ".csv", ".jsonl", ".txt"]),
+)
+def test_whatever_is_in_a_file_it_is_read_or_refused_in_one_line(content: bytes, ending: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"pairs{ending}")
+        path.write_bytes(content)
+        lines, said = Lines([], []), ""
+        try:
+            lines = datasets.read(path).splits["all"]
+        except DataError as error:
+            said = str(error)
+    assert len(lines.sources) == len(lines.targets)
+    assert bool(said) == (not lines.sources)
+    assert "\n" not in said
 
 
 def test_fields_may_be_long(tmp_path: Path) -> None:
