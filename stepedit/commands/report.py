@@ -17,6 +17,9 @@ def report(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="The tables in Markdown.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The figures as CSV.")] = False,
+    drawings: Annotated[
+        Path | None, typer.Option(help="A folder for the drawings as SVG files.", show_default="none is written")
+    ] = None,
 ) -> None:
     """Show what came of runs: one page with tables, figures and examples, or the tables in Markdown or CSV.
 
@@ -30,9 +33,15 @@ def report(
 
     if markdown and as_csv:
         raise UserError("--markdown or --csv, not both")
-    if out is None and not (markdown or as_csv):
+    if out is None and drawings is None and not (markdown or as_csv):
         raise UserError("where to? --out report.html")
     collection = collect(runs)
+    if drawings is not None:
+        drawings.mkdir(parents=True, exist_ok=True)
+        for one in reports.drawings(collection):
+            write_whole(drawings / f"{one.name}.svg", one.svg.encode())
+        if out is None and not (markdown or as_csv):
+            return
     make = reports.as_markdown if markdown else reports.as_csv if as_csv else reports.as_html
     text = make(collection)
     if out is None:

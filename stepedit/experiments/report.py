@@ -7,7 +7,9 @@ import io
 from collections.abc import Sequence
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from stepedit import __version__
 from stepedit.errors import UserError
@@ -19,21 +21,36 @@ from stepedit.registry import TASKS
 from stepedit.results import Example, Taken
 
 TITLE = "stepedit beside the paper"
+LINES = "filled lines ours, dashed lines the paper's"
 HEADS = ["task", "method and mode", "metric", "ours", "95 % interval", "paper", "difference", "minutes here"]
 HEADS += ["GPU hours, paper", "steps", "seeds"]
 FIELDS = ["task", "method", "mode", "numbers", "length", "size", "variant", "metric", "ours", "low", "high", "spread"]
 FIELDS += ["seeds", "paper", "minutes", "steps", "paper_gpu_hours", "paper_steps"]
 
 
+class Drawing(NamedTuple):
+    """A figure, with where it belongs."""
+
+    name: str  # of a file
+    heading: str
+    caption: str
+    svg: str
+
+
+def _need(what: str) -> None:
+    if find_spec("matplotlib") is None or find_spec("jinja2") is None:
+        raise UserError(f"{what} need matplotlib and jinja2: pip install 'stepedit[report]'")
+
+
 def as_html(collection: Collection) -> str:
     """The page."""
-    if find_spec("matplotlib") is None or find_spec("jinja2") is None:
-        raise UserError("the page needs matplotlib and jinja2: pip install 'stepedit[report]'")
+    _need("pages")
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((files("stepedit.experiments") / "report.html.j2").read_text(encoding="utf-8"))
     others = collection.others()
+    drawn = groupby(drawings(collection), key=attrgetter("heading"))
     return template.render(
         title=TITLE,
         version=__version__,
@@ -42,25 +59,26 @@ def as_html(collection: Collection) -> str:
         problems=collection.problems,
         table=_lines(collection.table()),
         others=_lines(others),
-        figures=_drawings(collection),
+        figures=[(heading, [(one.caption, one.svg) for one in part]) for heading, part in drawn],
         examples=[(_title(row), _shown(row)) for row in collection.table() + others if row.runs],
     )
 
 
-def _drawings(collection: Collection) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Headings with captioned figures under them."""
-    lines = [
-        (f"{task} along {figures.TITLES[axis]}: filled lines ours, dashed lines the paper's", drawing)
+def drawings(collection: Collection) -> list[Drawing]:
+    """All figures that there is something to draw in."""
+    _need("figures")
+    found = [
+        (f"{task}-{axis}", "Along N, L and D", f"{task} along {figures.TITLES[axis]}: {LINES}", drawing)
         for task in PAPER
         for axis in AXES
         if (drawing := figures.along(collection, task, axis))
     ]
     table = collection.table()
-    curves = [("Validation while training; dotted lines are offline.", figures.curves(table))]
-    times = [("Time of training, on a logarithmic scale.", figures.times(table))]
-    parts = (("Along N, L and D", lines), ("Training curves", curves), ("Time", times))
-    drawn = [(title, [(text, figures.svg(one)) for text, one in part if one]) for title, part in parts]
-    return [(title, part) for title, part in drawn if part]
+    if curves := figures.curves(table):
+        found.append(("curves", "Training curves", "Validation while training; dotted lines are offline.", curves))
+    if times := figures.times(table):
+        found.append(("times", "Time", "Time of training, on a logarithmic scale.", times))
+    return [Drawing(name, heading, caption, figures.svg(drawing)) for name, heading, caption, drawing in found]
 
 
 def _title(row: Row) -> str:

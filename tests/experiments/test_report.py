@@ -157,6 +157,10 @@ def test_the_command_writes_a_page_and_prints_tables(runs: Path) -> None:
     assert report(".", "--out", "r.html").stdout == "3 finished runs, 0 folders not used; r.html\n"
     assert (runs / "r.html").read_text().startswith("<!doctype html>")
     assert "| 58.53 |" in report(".", "--markdown").stdout
+    assert report(".", "--drawings", "drawn").returncode == 0
+    drawn = {path.name: path.read_text() for path in (runs / "drawn").iterdir()}
+    assert {"curves.svg", "times.svg"} <= set(drawn)
+    assert all(text.startswith("<svg") for text in drawn.values())
     assert report(".").stderr == "stepedit: where to? --out report.html\n"
     assert report(".", "--csv", "--markdown").returncode == 2
 
