@@ -3,10 +3,10 @@
     pip install codespell symspellpy pyspellchecker
     python examples/spelling_pairs.py > spelling.tsv
     stepedit train --data spelling.tsv --mode augmented --out runs/spelling
-    python -m benchmarks.spelling runs/spelling [RUN...]
+    python -m benchmarks.spelling runs/spelling [RUN...] [--words 1000]
 
-The words are those of the run's test split, of which no right form was seen in training. Every corrector is asked one
-word at a time; each gets the list of words that symspellpy comes with, and a run also does without.
+The words are of the run's test split, of which no right form was seen in training. symspellpy has the list of words it
+comes with, and so has a run, which also does without; pyspellchecker has its own.
 """
 
 from __future__ import annotations
@@ -90,11 +90,12 @@ def main(folders: Sequence[Path], words: int) -> None:
         print(line(f"{folder.name} ({method})", edited(folder, 1, None), wrong, right))
         if method == "recurrence":
             name = f"{folder.name} ({method}), beam {BEAM}, the same list"
-            print(line(name, edited(folder, BEAM, lexicon), wrong, right))
+            print(line(name, edited(folder, BEAM, Lexicon.read(word_list())), wrong, right))
 
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(description="Compare runs with two spelling correctors.")
     asked.add_argument("runs", nargs="+", type=Path)
     asked.add_argument("--words", type=int, default=1_000, help="of each kind at the most: pyspellchecker is slow")
-    main(asked.parse_args().runs, asked.parse_args().words)
+    said = asked.parse_args()
+    main(said.runs, said.words)

@@ -118,7 +118,7 @@ def _at_once(sources: Sequences, scripts: Scripts, made: BoolArray, starts: IntA
     start, width = starts[row, edit], scripts.widths[row, edit]
     behind = row * (shape[1] + 1) + start + width
     moved = np.bincount(behind, growth[row, edit], shape[0] * (shape[1] + 1)).astype(np.int64)
-    before = np.arange(shape[1]) - moved.reshape(shape[0], -1)[:, :-1].cumsum(1)
+    before = np.arange(shape[1]) - moved.reshape(shape[0], shape[1] + 1)[:, :-1].cumsum(1)
     read = np.pad(sources.ids, ((0, 0), (0, 1)), constant_values=PAD)
     ids = np.take_along_axis(read, before.clip(0, sources.ids.shape[1]), 1)
     for place in range(scripts.tokens.shape[2]):

@@ -16,7 +16,7 @@ from stepedit.config import Run
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation import Looking, predict
 from stepedit.interpreter import Outcome, Step, describe, tensors
-from stepedit.lexicon import Lexicon
+from stepedit.lexicon import Lexicon, Suggestions
 from stepedit.methods.method import Method
 from stepedit.methods.recurrence import Recurrence
 from stepedit.programmers.onnx_pointer import LOOK, OnnxPointer, write_graphs
@@ -126,8 +126,7 @@ class Editor:
         """Each text edited, in order; DataError names the first (from 1) that cannot be edited.
 
         `least` is how sure the programmer has to be of an edit, if not as sure as it was tuned to be. A lexicon is a
-        check of its own: of what a beam finds and what the list has near the text, the likeliest wins whose words are
-        all in it.
+        check of its own, for text: see `suggestions`.
         """
         words = self.method.task.vocabulary.opened()
         rows = self._rows(texts, words)
@@ -155,7 +154,7 @@ class Editor:
         if least is None:
             least = 0.0 if ahead or not isinstance(self.method, Recurrence) else self.least
         looking = Looking(beam, verify, least)
-        return replace(looking, check=lexicon.check(words), suggest=lexicon.suggest(words)) if lexicon else looking
+        return replace(looking, check=lexicon.check(words), suggest=Suggestions(lexicon, words)) if lexicon else looking
 
     def holds(self, edited: Sequence[Edited]) -> list[bool]:
         """What the task's check, which knows the source alone, says of each result."""

@@ -36,7 +36,7 @@ class Looking:
     verify: bool = False
     least: float = 0.0
     check: Checker | None = None
-    suggest: Suggester | None = None  # texts to choose from, beside what is found
+    suggest: Suggester | None = None  # words to choose from, beside what is found
 
     def run(self, programmer: Programmer, method: Method, sources: Sequences, trace: bool) -> list[Outcome]:
         """Edit some sources; UserError if the method has no actions to look ahead with, or to be sure of."""
@@ -52,11 +52,13 @@ class Looking:
             return method.run(sources, self._sure(programmer), trace)
         if self.verify and not method.task.checks:
             raise UserError(f"nothing but the pairs says what is right in {method.task.name}, so it can't be verified")
+        if self.suggest is not None and method.task.checks:
+            raise UserError(f"a list of words is for text, which {method.task.name} is not")
         check = self.check or (method.task.check if self.verify else None)
         found = search(sources, programmer, method.task.template, method.limit, self.beam, check, trace)
-        if self.suggest is None or check is None:
+        if self.suggest is None:
             return found
-        return improved(sources, found, self.suggest, check, programmer, method.task, trace)
+        return improved(sources, found, self.suggest, programmer, method.task, trace)
 
     def _sure(self, programmer: Programmer) -> Writer:
         def write(ids_BT: Tensor, lengths_B: Tensor) -> Said:

@@ -47,6 +47,7 @@ class Outcome:
     steps: int
     finished: bool
     trace: list[Step] = field(default_factory=list)
+    score: float = 0.0  # its log-probability, where it was searched for
 
     @property
     def truncated(self) -> bool:

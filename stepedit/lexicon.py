@@ -1,10 +1,10 @@
-"""A list of words as a check, a text is right if all its words are in it, and as a source of suggestions."""
+"""A list of words: a check, a text is right if all its words are in it, and what there is near a word."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import product
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,33 +16,56 @@ from stepedit.datasets import read_lines
 from stepedit.errors import DataError
 from stepedit.search import Checker
 from stepedit.sequences import BoolArray, Sequences
-from stepedit.suggestions import Suggester
 from stepedit.vocabulary import Vocabulary
 
-MOST = 100  # suggestions for a text
+MOST = 100  # words near a word
+REMEMBERED = 10_000  # words
 
 
 class Lexicon:
     """Words, whatever their capitals. An entry of several words stands for each of them."""
 
     def __init__(self, entries: Iterable[str]) -> None:
-        self.words = frozenset(word for entry in entries for word in tokens.words(entry))
+        self.written: dict[str, str] = {}  # words as they are looked up, and as the list has them, in its order
+        for entry in entries:
+            for start, stop in tokens.word_spans(entry):
+                self.written.setdefault(tokens.words(entry[start:stop])[0], entry[start:stop])
         self._of_length: dict[int, list[str]] = {}
-        for word in sorted(self.words):
+        for word in self.written:
             self._of_length.setdefault(len(word), []).append(word)
-        self.near = lru_cache(maxsize=10_000)(self._near)
+        self._rank = {word: rank for rank, word in enumerate(self.written)}
+        self._near: dict[str, list[str]] = {}
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
         """The first word of every line; what comes behind it, a number for example, does not count."""
         lexicon = cls(line.split()[0] for line in read_lines(path) if line.strip())
-        if not lexicon.words:
+        if not lexicon.written:
             raise DataError(f"{path}: a word on each line was expected")
         return lexicon
 
     def knows(self, text: str) -> bool:
         """Whether every word of a text is known."""
-        return self.words.issuperset(tokens.words(text))
+        return self.written.keys() >= set(tokens.words(text))
+
+    def unknown(self, text: str) -> list[tuple[int, int]]:
+        """Where the words are that are not known; what has a digit in it is no word to be put right."""
+        spans = tokens.word_spans(text)
+        words = ((span, text[slice(*span)]) for span in spans)
+        return [span for span, word in words if not self.knows(word) and not any(map(str.isdigit, word))]
+
+    def near(self, word: str) -> list[str]:
+        """Known words with few letters changed, one of a short word, three of a long one; nearest first."""
+        if word not in self._near:
+            if len(self._near) >= REMEMBERED:
+                self._near.clear()
+            most = 1 if len(word) < 4 else 2 if len(word) < 7 else 3
+            lengths = range(len(word) - most, len(word) + most + 1)
+            words = [known for length in lengths for known in self._of_length.get(length, [])]
+            found = process.extract(word, words, scorer=OSA.distance, score_cutoff=most, limit=None)
+            best = sorted(found, key=lambda each: (each[1], self._rank[each[0]]))[:MOST]
+            self._near[word] = [self.written[known] for known, *_ in best]
+        return self._near[word]
 
     def check(self, vocabulary: Vocabulary) -> Checker:
         """The check that a search asks, for texts in the ids of a vocabulary."""
@@ -52,43 +75,37 @@ class Lexicon:
 
         return accepts
 
-    def suggest(self, vocabulary: Vocabulary) -> Suggester:
-        """What an improvement asks, for texts in the ids of a vocabulary."""
 
-        def offer(sources: Sequences) -> list[list[list[int]]]:
-            texts = (self.suggestions(vocabulary.text(row)) for row in sources.rows())
-            return [[vocabulary.ids(vocabulary.split(text)) for text in each] for each in texts]
+@dataclass(frozen=True)
+class Suggestions:
+    """What a list has near texts in the ids of a vocabulary."""
 
-        return offer
+    lexicon: Lexicon
+    vocabulary: Vocabulary
 
-    def suggestions(self, text: str) -> list[str]:
-        """The text with known words that are near in the places of those that are not known; nearest first."""
-        spans = [span for span in tokens.word_spans(text) if not self.knows(text[slice(*span)])]
-        if not spans:
+    def unknown(self, row: Sequence[int]) -> int:
+        """How many words of a text are not in the list."""
+        return len(self.lexicon.unknown(self.vocabulary.text(row)))
+
+    def instead(self, row: Sequence[int], left: int) -> list[list[int]]:
+        """A text with other words in the place of the unknown one that has so many unknown ones behind it."""
+        text = self.vocabulary.text(row)
+        spans = self.lexicon.unknown(text)
+        if len(spans) <= left or self._ids(text) != list(row):  # a part of a line may begin where no text begins
             return []
-        each = max(1, int(MOST ** (1 / len(spans))))
-        choices = [self.near(*tokens.words(text[start:stop]))[:each] for start, stop in spans]
-        return [_replaced(text, spans, words) for words in product(*choices)]
+        start, stop = spans[-1 - left]
+        there = text[start:stop]
+        words = (_like(there, word) for word in self.lexicon.near(*tokens.words(there)))
+        return [self._ids(text[:start] + word + text[stop:]) for word in words]
 
-    def _near(self, word: str) -> list[str]:
-        """Known words with few letters changed: one of a short word, three of a long one."""
-        most = 1 if len(word) < 4 else 2 if len(word) < 7 else 3
-        lengths = range(len(word) - most, len(word) + most + 1)
-        words = [known for length in lengths for known in self._of_length.get(length, [])]
-        found = process.extract(word, words, scorer=OSA.distance, score_cutoff=most, limit=MOST)
-        return [known for known, *_ in found]
+    def _ids(self, text: str) -> list[int]:
+        return self.vocabulary.ids(self.vocabulary.split(text))
 
 
-def _replaced(text: str, spans: Sequence[tuple[int, int]], words: Sequence[str]) -> str:
-    """Other words in some places, with the capitals of what was there."""
-    parts, end = [], 0
-    for (start, stop), word in zip(spans, words, strict=True):
-        parts += [text[end:start], _like(text[start:stop], word)]
-        end = stop
-    return "".join([*parts, text[end:]])
-
-
-def _like(written: str, word: str) -> str:
-    if written.isupper() and len(written) > 1:
-        return word.upper()
-    return word[:1].upper() + word[1:] if written[:1].isupper() else word
+def _like(there: str, word: str) -> str:
+    """A word of the list as the one that is there is written: its capitals, its apostrophe, its way to write marks."""
+    if "’" in there:
+        word = word.replace("'", "’")
+    if word == word.lower() and there[:1].isupper():
+        word = word.upper() if there.isupper() and len(there) > 1 else word[:1].upper() + word[1:]
+    return word if unicodedata.is_normalized("NFC", there) else unicodedata.normalize("NFD", word)

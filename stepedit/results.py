@@ -23,7 +23,7 @@ from stepedit.editor import Editor
 from stepedit.errors import DataError, located
 from stepedit.evaluation import GREEDY, Evaluation, Looking, breakdown, evaluate, interval
 from stepedit.interpreter import Step
-from stepedit.lexicon import Lexicon
+from stepedit.lexicon import Lexicon, Suggestions
 from stepedit.reference import paper
 from stepedit.sequences import Pairs
 from stepedit.training import load_pairs
@@ -109,7 +109,7 @@ def score(
     pairs = splits[split]
     if lexicon is not None:
         words = editor.method.task.vocabulary
-        looking = replace(looking, check=lexicon.check(words), suggest=lexicon.suggest(words))
+        looking = replace(looking, check=lexicon.check(words), suggest=Suggestions(lexicon, words))
     came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
     name = f"{split}{named(looking, editor.least)}"
     size = _taught_with(editor.run, splits, others is None)

@@ -155,7 +155,7 @@ class Search:
             zip(self.found.scores.tolist(), self.found.ends.tolist(), strict=True)
         ):
             steps = self._way(row, turn, text) if trace else []
-            results.append(Outcome(self.found.texts[row], turn, score > NEVER, steps))
+            results.append(Outcome(self.found.texts[row], turn, score > NEVER, steps, score))
         return results
 
     def _way(self, row: int, turn: int, text: int) -> list[Step]:

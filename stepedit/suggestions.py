@@ -1,14 +1,18 @@
-"""What a list has to offer: texts that are near a source, and the source itself, compete with what was found for it.
+"""What a list has to offer: words that are near those of a text which it does not know, judged by the programmer.
 
-Each is judged by the same programmer: how likely it finds the expert's edits that lead there, and to be done then. An
-accepted text goes before all others; of these the likeliest wins.
+Word by word, from left to right, each that is near is put in the place of the unknown one; what the programmer finds
+likeliest stays, or the unknown word itself, if it is so much likelier that the list must be missing it. The text that
+comes of it, and the source as it is, then compete in the same way with what the search has found.
 
-Shapes: B sources, C candidates of all of them, K edits.
+How likely a text is: the expert's edits that lead to it, and to be done then.
+
+Shapes: B sources, C candidates of all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,11 +22,10 @@ from stepedit.batches import States, states_after
 from stepedit.edits import Scripts
 from stepedit.interpreter import Outcome, Step, describe
 from stepedit.metrics import Scores
-from stepedit.search import Checker
 from stepedit.sequences import Pairs, Sequences
 from stepedit.tasks.task import Task
 
-LEAST = -12.0  # log-probability: what the programmer finds less likely is not offered at all
+MARGIN = 8.0  # by how much (a logarithm) an unknown word has to be likelier than one of the list
 BATCH = 512
 
 
@@ -34,36 +37,60 @@ class Judge(Protocol):
 
 
 class Suggester(Protocol):
-    """What might be meant by each of some sources."""
+    """A list of words, for texts in the ids of a vocabulary."""
 
-    def __call__(self, sources: Sequences) -> list[list[list[int]]]:
-        """Texts for each, as rows of ids."""
+    def unknown(self, row: Sequence[int]) -> int:
+        """How many words of a text are not in the list."""
+
+    def instead(self, row: Sequence[int], left: int) -> list[list[int]]:
+        """A text with other words in the place of the unknown one that has so many unknown ones behind it."""
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Chooses among texts for the same sources."""
+
+    sources: Sequences
+    suggest: Suggester
+    judge: Judge
+    task: Task
+
+    def best(self, rows: Sequence[Sequence[Sequence[int]]]) -> tuple[list[list[int]], list[float]]:
+        """Of the texts for each source the best, and how good it is."""
+        of = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+        pairs = Pairs(self.sources.take(of), Sequences.from_rows([list(row) for each in rows for row in each]))
+        scripts = self.task.edits(pairs.sources, pairs.targets)
+        likely = np.full(len(pairs), -np.inf)
+        can = np.flatnonzero(self.task.sayable(pairs, scripts))
+        likely[can] = _likelihood(self.judge, pairs.take(can), scripts.take(can))
+        good = likely - MARGIN * np.array([self.suggest.unknown(row) for row in pairs.targets.rows()])
+        order = np.lexsort((-good, of))
+        first = order[np.diff(of[order], prepend=-1) > 0]
+        return pairs.targets.take(first).rows(), good[first].tolist()
+
+    def chosen(self) -> tuple[list[list[int]], list[float]]:
+        """The sources with known words in the place of unknown ones."""
+        texts = self.sources.rows()
+        most = max((self.suggest.unknown(row) for row in texts), default=0)
+        for left in reversed(range(most)):
+            texts = self.best([[row, *self.suggest.instead(row, left)] for row in texts])[0]
+        return self.best([[source, row] for source, row in zip(self.sources.rows(), texts, strict=True)])
 
 
 def improved(
-    sources: Sequences,
-    outcomes: Sequence[Outcome],
-    suggest: Suggester,
-    check: Checker,
-    judge: Judge,
-    task: Task,
-    trace: bool,
+    sources: Sequences, found: Sequence[Outcome], suggest: Suggester, judge: Judge, task: Task, trace: bool
 ) -> list[Outcome]:
-    """The outcomes, some of them replaced by something better that was suggested."""
-    found = zip(outcomes, sources.rows(), suggest(sources), strict=True)
-    rows = [[list(outcome.tokens), source, *offers] for outcome, source, offers in found]
-    of = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
-    own = np.diff(of, prepend=-1) > 0  # what was found already
-    pairs = Pairs(sources.take(of), Sequences.from_rows([row for each in rows for row in each]))
-    scripts = task.edits(pairs.sources, pairs.targets)
-    likely = np.where(task.sayable(pairs, scripts), _likelihood(judge, pairs, scripts), -np.inf)
-    accepted = check(pairs.sources, pairs.targets)
-    usable = own | (accepted & (likely > LEAST))
-    order = np.lexsort((-likely, ~accepted, ~usable, of))
-    best = order[np.diff(of[order], prepend=-1) > 0]
-    made = list(outcomes)
-    for at in best[~own[best]].tolist():
-        made[of[at]] = _walked(judge, pairs.take([at]), scripts.take(np.array([at])), task, trace)
+    """What was found for each source, or what was suggested, if that is better."""
+    if not len(sources):
+        return []
+    chooser = Chooser(sources, suggest, judge, task)
+    texts, good = chooser.chosen()
+    _, judged = chooser.best([[outcome.tokens] for outcome in found])
+    made = list(found)
+    for index, outcome in enumerate(found):
+        searched = outcome.score - MARGIN * suggest.unknown(outcome.tokens)
+        if good[index] > max(judged[index], searched):
+            made[index] = _walked(judge, sources.take([index]), texts[index], task, trace)
     return made
 
 
@@ -73,18 +100,20 @@ def _likelihood(judge: Judge, pairs: Pairs, scripts: Scripts) -> Scores:
     order = np.argsort(pairs.sources.lengths, kind="stable")
     for begin in range(0, len(order), BATCH):
         rows = order[begin : begin + BATCH]
-        for taken in range(int(scripts.counts[rows].max(initial=0)) + 1):
+        for taken in range(int(scripts.counts[rows].max()) + 1):
             going = rows[scripts.counts[rows] >= taken]
             states = states_after(pairs.take(going), scripts.take(going), np.full(len(going), taken))
             total[going] += judge.says(states).numpy()
     return total
 
 
-def _walked(judge: Judge, pair: Pairs, script: Scripts, task: Task, trace: bool) -> Outcome:
-    """One way that was suggested, as if the programmer had gone it."""
+def _walked(judge: Judge, source: Sequences, text: Sequence[int], task: Task, trace: bool) -> Outcome:
+    """A way that was suggested, as if the programmer had gone it."""
+    pair = Pairs(source, Sequences.from_rows([list(text)]))
+    script = task.edits(pair.sources, pair.targets)
     count, steps = int(script.counts[0]), list[Step]()
     for taken in range(count if trace else 0):
         states = states_after(pair, script, np.array([taken]))
         action, sure = states.actions(task.template)[0].tolist(), float(judge.says(states)[0].exp())
         steps.append(describe(states.ids[0, : states.lengths[0]].tolist(), action, task.template, sure))
-    return Outcome(tuple(pair.targets.rows()[0]), count, True, steps)
+    return Outcome(tuple(text), count, True, steps)

@@ -43,8 +43,8 @@ WordList = Annotated[
     Path | None,
     typer.Option(
         "--lexicon",
-        help="A file of words, one a line: of what the beam finds and what the file has near the text, the likeliest "
-        "wins whose words are all in it.",
+        help="A file of words, one a line, for text: a word that is not in it gives way to what is near and "
+        "likeliest, unless it is much likelier itself.",
         show_default=False,
     ),
 ]

@@ -101,10 +101,13 @@ class OnnxPointer(Pointer):
         need()
         import onnxruntime
 
-        net = cls.for_method(method, options)
+        net, limits = cls.for_method(method, options), onnxruntime.SessionOptions()
+        limits.intra_op_num_threads = torch.get_num_threads()
         for path in sorted(folder.glob("*.onnx")):
             try:
-                net.sessions[path.name] = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+                net.sessions[path.name] = onnxruntime.InferenceSession(
+                    str(path), limits, providers=["CPUExecutionProvider"]
+                )
             except Exception:  # onnxruntime has many kinds of errors, none of them public
                 raise DataError(f"{path}: damaged (not a graph that onnxruntime can run)") from None
         return net

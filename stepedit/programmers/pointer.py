@@ -180,7 +180,7 @@ class Pointer(Programmer):
             return token_E
         words = len(self.allowed)
         brought_E = self.allowed[torch.where(token_E < words, token_E, PAD)] | (token_E == PAD)
-        here_ET = ids_BT[row_E] == token_E[:, None]
+        here_ET = pad(ids_BT, (0, 1), value=PAD)[row_E] == token_E[:, None]
         copied_E = torch.where(here_ET.any(1), words + here_ET.int().argmax(1), NONE)
         return torch.where(brought_E, token_E, copied_E)
 
@@ -286,7 +286,8 @@ class Pointer(Programmer):
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
-        return self._likely(*self.look(ids_BT, lengths_B), ids_BT, lengths_B, width)
+        actions_BKF, says_BK = self._likely(*self.look(ids_BT, lengths_B), ids_BT, lengths_B, max(width, WIDTH))
+        return actions_BKF[:, :width], says_BK[:, :width]
 
     @torch.inference_mode()
     def says(self, states: States) -> Tensor:

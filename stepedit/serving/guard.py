@@ -24,11 +24,14 @@ HEADERS = {
 
 
 BUSY = 429  # is said at once
-APART = 0.005  # seconds between two refusals
+APART, LONGEST = 0.005, 1.0  # seconds between two refusals, and until one
 
 
 class Pace:
-    """Lets refusals through one at a time, some way apart: a flood of bad requests must not slow the good ones."""
+    """Lets refusals through one at a time, some way apart, so that who asks badly again and again is slowed by it.
+
+    Nobody waits longer than LONGEST: a flood from ever new clients is for whatever stands before the server.
+    """
 
     def __init__(self) -> None:
         self.next = 0.0
@@ -36,7 +39,7 @@ class Pace:
     async def turn(self) -> None:
         """Wait for it."""
         now = asyncio.get_running_loop().time()
-        mine = max(now, self.next)
+        mine = min(max(now, self.next), now + LONGEST)
         self.next = mine + APART
         if mine > now:
             await asyncio.sleep(mine - now)

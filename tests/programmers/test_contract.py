@@ -115,7 +115,9 @@ def test_a_pointers_confidence_is_what_its_loss_says(task: str, cell: str) -> No
         torch.testing.assert_close(said.confidence[row], torch.exp(-loss.detach()), atol=1e-4, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("programmer", "task"), [("pointer", "aec"), ("pointer", "aes"), ("seq2seq", "aec")])
+@pytest.mark.parametrize(
+    ("programmer", "task"), [("pointer", "aec"), ("pointer", "aes"), ("pointer", "text"), ("seq2seq", "aec")]
+)
 def test_how_likely_an_action_is_can_be_asked(programmer: str, task: str) -> None:
     method, net = make(programmer, {"others": 0.0}, "recurrence", task)
     states = some_states(method, 8)
