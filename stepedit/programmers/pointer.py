@@ -287,7 +287,7 @@ class Pointer(Programmer):
         """Of the likeliest places and operations with the likeliest of what comes after, the likeliest together."""
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         actions_BKF, says_BK = self._likely(*self.look(ids_BT, lengths_B), ids_BT, lengths_B, max(width, WIDTH))
-        return actions_BKF[:, :width], says_BK[:, :width]
+        return actions_BKF[:, :width].contiguous(), says_BK[:, :width].contiguous()
 
     @torch.inference_mode()
     def says(self, states: States) -> Tensor:
