@@ -22,7 +22,6 @@ from stepedit.datasets import for_training
 from stepedit.editor import Editor
 from stepedit.lexicon import Lexicon
 
-BEAM = 10
 Corrector = Callable[[Sequence[str]], list[str]]
 
 
@@ -53,10 +52,10 @@ def pyspell() -> Corrector:
     return lambda words: [corrector.correction(word) or word for word in words]
 
 
-def edited(folder: Path, beam: int, lexicon: Lexicon | None) -> Corrector:
+def edited(folder: Path, lexicon: Lexicon | None) -> Corrector:
     """A run, with a list of words or without."""
     editor = Editor.load(folder)
-    return lambda words: [one.text for one in editor.edit(words, beam=beam, lexicon=lexicon, least=0.0)]
+    return lambda words: [one.text for one in editor.edit(words, lexicon=lexicon, least=0.0)]
 
 
 def line(name: str, correct: Corrector, wrong: Sequence[tuple[str, str]], right: Sequence[str]) -> str:
@@ -87,10 +86,10 @@ def main(folders: Sequence[Path], words: int) -> None:
     print(line("pyspellchecker", pyspell(), wrong, right))
     for folder in folders:
         method = Editor.load(folder).run.method
-        print(line(f"{folder.name} ({method})", edited(folder, 1, None), wrong, right))
+        print(line(f"{folder.name} ({method})", edited(folder, None), wrong, right))
         if method == "recurrence":
-            name = f"{folder.name} ({method}), beam {BEAM}, the same list"
-            print(line(name, edited(folder, BEAM, Lexicon.read(word_list())), wrong, right))
+            name = f"{folder.name} ({method}), the same list"
+            print(line(name, edited(folder, Lexicon.read(word_list())), wrong, right))
 
 
 if __name__ == "__main__":

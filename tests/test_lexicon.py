@@ -16,7 +16,6 @@ from stepedit.lexicon import Lexicon, Suggestions
 from stepedit.sequences import Sequences
 from stepedit.suggestions import MARGIN, improved
 from stepedit.tasks.parallel_text import ParallelText
-from stepedit.vocabulary import Vocabulary
 
 WORDS = ["the 9", "they 8", "world 7", "word 6", "receive 5", "Paris", "don't", "λόγος", "Straße", "café"]
 
@@ -76,7 +75,6 @@ class Likes:
     """Finds every edit as likely as it is told to, and to be done certain."""
 
     each: float
-    words: Vocabulary
 
     def says(self, states: States) -> Tensor:
         return torch.from_numpy(np.where(states.left.counts > 0, self.each, 0.0))
@@ -87,7 +85,7 @@ def chosen(lexicon: Lexicon, each: float, sources: Sequence[str], found: Sequenc
     words = task.vocabulary.opened()
     rows = Sequences.from_rows([words.ids(list(text)) for text in sources])
     outcomes = [Outcome(tuple(words.ids(list(text))), 1, True, [], -1.0) for text in found]
-    made = improved(rows, outcomes, Suggestions(lexicon, words), Likes(each, words), task, trace=True)
+    made = improved(rows, outcomes, Suggestions(lexicon, words), Likes(each), task, trace=True)
     for outcome, source in zip(made, rows.rows(), strict=True):
         states = [tuple(source), *(step.state for step in outcome.trace)]
         assert not outcome.trace or states[-1] == outcome.tokens
