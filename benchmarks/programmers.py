@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import seconds, verdict
-from stepedit.batches import states_after
+from stepedit.batches import States, states_after
 from stepedit.config import Options, Run
-from stepedit.sequences import Pairs
-from stepedit.tasks.task import Task
+from stepedit.interpreter import step_batch
 from stepedit.training import Trainer, make_method
 
 PAIRS = 1024
@@ -61,22 +60,31 @@ def speed() -> None:
     jobs: Jobs = {name: partial(step, each) for name, each in nets.items()}
     _line("teaching, batch 256", 256, interleaved(jobs, rounds=7), 5)
     for size, aim, rounds in ((256, 8, 5), (1, 3, 15)):
-        pairs = nets[PAPER].train.take(slice(size))
-        jobs = {name: partial(edit, each, pairs) for name, each in nets.items()}
+        ways = way(nets[PAPER], size)
+        jobs = {name: partial(edit, each, ways) for name, each in nets.items()}
         _line(f"editing, batch {size}", size, interleaved(jobs, rounds), aim)
 
 
-def edit(of: Trainer, pairs: Pairs) -> object:
-    """Ask for every action on the expert's way: what an untaught net says would end anywhere."""
-    task: Task = of.method.task
-    net = of.net.eval()
-    scripts = task.edits(pairs.sources, pairs.targets)
-    said = []
+def way(of: Trainer, size: int) -> list[States]:
+    """The states on the expert's way, without those that are done: what an untaught net says would end anywhere."""
+    pairs = of.train.take(slice(size))
+    scripts = of.method.task.edits(pairs.sources, pairs.targets)
+    ways = []
     for taken in range(int(scripts.counts.max()) + 1):
-        states = states_after(pairs, scripts, np.minimum(taken, scripts.counts))
-        said.append(net.write(states.ids, states.lengths))
+        going = np.flatnonzero(scripts.counts >= taken)
+        ways.append(states_after(pairs.take(going), scripts.take(going), np.full(len(going), taken)))
+    return ways
+
+
+def edit(of: Trainer, ways: list[States]) -> object:
+    """Ask for an action on every state, and make the edit."""
+    net, template = of.net.eval(), of.method.task.template
+    made = []
+    for states in ways:
+        actions = net.write(states.ids, states.lengths).symbols
+        made.append(step_batch(states.ids, states.lengths, actions, template))
     net.train()
-    return said
+    return made
 
 
 def _line(what: str, size: int, taken: dict[str, float], aim: float) -> None:

@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import relu, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from stepedit.config import Attention, Cell, Options
 from stepedit.tasks.task import Task
+
+SHORT = 12  # tokens; longer texts are looked at faster by the library's attention
+UNSEEN = -1e9  # not infinite: a row of nothing but these still has a gradient
 
 
 def value_features(task: Task, options: Options) -> Tensor | None:
@@ -39,6 +42,41 @@ class Memory(NamedTuple):
     states: Tensor  # (B, T, H)
     mask: Tensor  # (B, T) true where there is a token
     summary: Tensor  # (B, H)
+
+
+class Layout(NamedTuple):
+    """Where the M tokens that there are stand in B texts of T places."""
+
+    mask: Tensor  # (B, T)
+    places: Tensor | None  # (M,) of B*T; nothing if all are taken, and then nothing has to be moved
+
+    @classmethod
+    def of(cls, mask_BT: Tensor) -> Layout:
+        """Of the places where the mask is true; a graph has no use for how many those are."""
+        if torch.compiler.is_exporting() or bool(mask_BT.all()):
+            return cls(mask_BT, None)
+        return cls(mask_BT, mask_BT.flatten().nonzero()[:, 0])
+
+    def rows(self) -> Tensor:
+        """(M,) to which text each token belongs."""
+        places = torch.arange(self.mask.numel(), device=self.mask.device) if self.places is None else self.places
+        return places // self.mask.shape[1]
+
+    def pack(self, x_BTH: Tensor) -> Tensor:
+        """(M, H) the tokens alone."""
+        x_XH = x_BTH.flatten(0, 1)
+        return x_XH if self.places is None else x_XH.index_select(0, self.places)
+
+    def spread(self, x_MH: Tensor) -> Tensor:
+        """(B, T, H) with the tokens at their places and nothing elsewhere."""
+        if self.places is not None:
+            x_MH = x_MH.new_zeros(self.mask.numel(), x_MH.shape[1]).index_copy_(0, self.places, x_MH)
+        return x_MH.view(*self.mask.shape, x_MH.shape[1])
+
+    def seen(self) -> Tensor | None:
+        """(B, 1, 1, T) what a token may look at; all, where nothing is padded."""
+        free = self.places is None and not torch.compiler.is_exporting()
+        return None if free else self.mask[:, None, None]
 
 
 class Draw(NamedTuple):
@@ -70,10 +108,10 @@ class Dropout(nn.Module):
         scale_BH = self._scale(hidden_BTH)
         return hidden_BTH if scale_BH is None else hidden_BTH * scale_BH[:, None]
 
-    def packed(self, hidden_MH: Tensor, rows_M: Tensor) -> Tensor:
-        """Likewise, for tokens of which each says to which sequence it belongs."""
+    def packed(self, hidden_MH: Tensor, layout: Layout) -> Tensor:
+        """Likewise, for the tokens of several sequences, one behind the other."""
         scale_BH = self._scale(hidden_MH)
-        return hidden_MH if scale_BH is None else hidden_MH * scale_BH[rows_M]
+        return hidden_MH if scale_BH is None else hidden_MH * scale_BH[layout.rows()]
 
     def _scale(self, hidden: Tensor) -> Tensor | None:
         if not self.training or self.rate == 0 or self.draw is None:
@@ -169,7 +207,7 @@ class RecurrentDecoder(nn.Module):
         if state is None:
             begin = memory.summary.expand(self.cell.num_layers, -1, -1).contiguous()
             state = (begin, torch.zeros_like(begin)) if isinstance(self.cell, nn.LSTM) else begin
-        hidden_BOH, state = self.cell(embedded_BOH, state)
+        hidden_BOH, state = self.cell(embedded_BOH.expand(len(memory.states), -1, -1), state)
         hidden_BOH = self.drop(hidden_BOH)
         if self.attention == "none":
             return hidden_BOH, state
@@ -193,6 +231,16 @@ def split_heads(x_BTH: Tensor, heads: int) -> Tensor:
     return x_BTH.view(*x_BTH.shape[:2], heads, -1).transpose(1, 2)
 
 
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    """What queries (B, N, O, D) see of T values. Short texts, where nothing is learned, are looked at step by step."""
+    if torch.is_grad_enabled() or causal or key.shape[2] > SHORT or torch.compiler.is_exporting():
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+    scores = query @ key.transpose(2, 3) * query.shape[3] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, UNSEEN)
+    return scores.softmax(3) @ value
+
+
 class Heads(nn.Module):
     """Attention with several heads."""
 
@@ -210,8 +258,23 @@ class Heads(nn.Module):
     def forward(self, x_BTH: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None, causal: bool = False) -> Tensor:
         """Each place's look at what can be seen."""
         query = split_heads(self.query(x_BTH), self.heads)
-        looked = scaled_dot_product_attention(query, *seen, attn_mask=mask, is_causal=causal)
-        return self.out(looked.transpose(1, 2).flatten(2))
+        return self.out(attend(query, *seen, mask, causal).transpose(1, 2).flatten(2))
+
+    def once(self, x_B1H: Tensor, memory: Memory) -> Tensor:
+        """A single place's look at a text: the query is turned towards the states instead of all of them to it.
+
+        What looks may be the same for all texts, and then there is one of it.
+        """
+        (batch, _, hidden), heads = x_B1H.shape, self.heads
+        turns = self.key_value.weight.view(2, heads, -1, hidden)
+        turn_key, turn_value = turns[0], turns[1]
+        query_NBD = self.query(x_B1H).view(batch, heads, -1).transpose(0, 1)
+        scores_BNT = (query_NBD @ turn_key).transpose(0, 1) @ memory.states.transpose(1, 2)
+        scores_BNT = (scores_BNT * turn_key.shape[1] ** -0.5).masked_fill(~memory.mask[:, None], UNSEEN)
+        seen_BNH = scores_BNT.softmax(2) @ memory.states
+        looked_NBD = seen_BNH.transpose(0, 1) @ turn_value.transpose(1, 2)
+        looked_BH = looked_NBD.transpose(0, 1).flatten(1) + self.key_value.bias[hidden:]
+        return self.out(looked_BH)[:, None]
 
 
 class Wide(nn.Module):
@@ -227,7 +290,7 @@ class Wide(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """What is to be added to each place."""
-        return self.narrow(relu(self.widen(self.norm(x))))
+        return self.narrow(self.widen(self.norm(x)).relu_())
 
 
 class DecoderBlock(nn.Module):
@@ -250,9 +313,14 @@ class DecoderBlock(nn.Module):
             seen = (torch.cat([before[0], seen[0]], 2), torch.cat([before[1], seen[1]], 2))
         causal = before is None and x_BOH.shape[1] > 1
         x_BOH = x_BOH + self.drop(self.self_look(normed, seen, None, causal))
-        text = self.cross_look.keys_values(memory.states)
-        x_BOH = x_BOH + self.drop(self.cross_look(self.cross_norm(x_BOH), text, memory.mask[:, None, None]))
+        x_BOH = x_BOH + self.drop(self._read(self.cross_norm(x_BOH), memory))
         return x_BOH + self.drop(self.wide(x_BOH)), seen
+
+    def _read(self, x_BOH: Tensor, memory: Memory) -> Tensor:
+        """A look at the text."""
+        if x_BOH.shape[1] == 1:
+            return self.cross_look.once(x_BOH, memory)
+        return self.cross_look(x_BOH, self.cross_look.keys_values(memory.states), memory.mask[:, None, None])
 
 
 class EncoderBlock(nn.Module):
@@ -266,24 +334,16 @@ class EncoderBlock(nn.Module):
         self.wide = Wide(hidden)
         self.drop = Dropout(dropout)
 
-    def forward(self, x_MH: Tensor, mask_BT: Tensor, places_M: Tensor) -> Tensor:
+    def forward(self, x_MH: Tensor, layout: Layout) -> Tensor:
         """The next hidden states of tokens that stand at some places of B texts, one behind the other."""
-        rows_M = places_M // mask_BT.shape[1]
-        x_MH = x_MH + self.drop.packed(self.out(self.look(self.norm(x_MH), mask_BT, places_M)), rows_M)
-        return x_MH + self.drop.packed(self.wide(x_MH), rows_M)
+        x_MH = x_MH + self.drop.packed(self.out(self.look(self.norm(x_MH), layout)), layout)
+        return x_MH + self.drop.packed(self.wide(x_MH), layout)
 
-    def look(self, x_MH: Tensor, mask_BT: Tensor, places_M: Tensor) -> Tensor:
+    def look(self, x_MH: Tensor, layout: Layout) -> Tensor:
         """What each token sees of its text."""
-        spread = unpack(self.query_key_value(x_MH), mask_BT, places_M)
+        spread = layout.spread(self.query_key_value(x_MH))
         query, key, value = (split_heads(part, self.heads) for part in spread.chunk(3, 2))
-        looked = scaled_dot_product_attention(query, key, value, attn_mask=mask_BT[:, None, None])
-        return looked.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places_M)
-
-
-def unpack(x_MH: Tensor, mask_BT: Tensor, places_M: Tensor) -> Tensor:
-    """(B, T, H) with the tokens at their places and nothing elsewhere."""
-    empty = x_MH.new_zeros(mask_BT.numel(), x_MH.shape[1])
-    return empty.index_copy(0, places_M, x_MH).view(*mask_BT.shape, -1)
+        return layout.pack(attend(query, key, value, layout.seen()).transpose(1, 2).flatten(2))
 
 
 class TransformerEncoder(nn.Module):
@@ -298,14 +358,11 @@ class TransformerEncoder(nn.Module):
     def forward(self, embedded_BTH: Tensor, mask_BT: Tensor) -> Memory:
         """Hidden states; places beyond the last known one share its vector."""
         at = torch.arange(embedded_BTH.shape[1], device=mask_BT.device).clamp(max=len(self.places) - 1)
-        if torch.compiler.is_exporting():  # a graph has no use for how many tokens there are
-            places_M = torch.arange(mask_BT.numel(), device=mask_BT.device)
-        else:
-            places_M = mask_BT.flatten().nonzero()[:, 0]
-        hidden = (embedded_BTH + self.places[at]).flatten(0, 1).index_select(0, places_M)
+        layout = Layout.of(mask_BT)
+        hidden = layout.pack(embedded_BTH + self.places[at])
         for block in self.blocks:
-            hidden = block(hidden, mask_BT, places_M)
-        states = unpack(self.norm(hidden), mask_BT, places_M)
+            hidden = block(hidden, layout)
+        states = layout.spread(self.norm(hidden))
         return Memory(states, mask_BT, states[:, 0])
 
 

@@ -111,13 +111,13 @@ class Pointer(Programmer):
 
     def turns(self, memory: Memory, lesson: Lesson | None = None) -> Tensor:
         """(B, J, H) what is intended at each turn of the plan, given the edits before it; at the first one, alone."""
-        said_BJH = self.begin.expand(len(memory.states), 1, -1)
+        said_BJH = self.begin.expand(1, 1, -1)  # the same for all texts
         if lesson is not None and lesson.counts.shape[1] > 1:
             rows = torch.arange(len(memory.states), device=self.device)[:, None]
             edits_BKH = self.made(memory.states[rows, lesson.first]) + self.doing(lesson.doing)
             if self.brings:
                 edits_BKH = edits_BKH + self.token(lesson.token)
-            said_BJH = torch.cat([said_BJH, edits_BKH], 1)
+            said_BJH = torch.cat([said_BJH.expand(len(rows), -1, -1), edits_BKH], 1)
         turns_BJH: Tensor = self.plan(said_BJH, memory)[0]
         return turns_BJH
 
@@ -126,9 +126,20 @@ class Pointer(Programmer):
         states_BTH = memory.states
         left_BT = lengths_B[:, None] - torch.arange(states_BTH.shape[1], device=self.device)
         fits_BX = (left_BT[:, :, None] >= self.room).flatten(1)
-        keys_BXH = self.place(states_BTH).view(len(states_BTH), -1, states_BTH.shape[2])
-        logits_BJX = turns_BJH @ keys_BXH.transpose(1, 2) * states_BTH.shape[2] ** -0.5
+        logits_BJX = self._pointing(turns_BJH, states_BTH) * states_BTH.shape[2] ** -0.5
         return torch.cat([logits_BJX.masked_fill(~fits_BX[:, None], IMPOSSIBLE), self.done(turns_BJH)], 2)
+
+    def _pointing(self, turns_BJH: Tensor, states_BTH: Tensor) -> Tensor:
+        """(B, J, T*P) the products of turns with the views of every place that the operations have.
+
+        Turns are fewer than places, so they are turned towards the states, once for each operation.
+        """
+        (batch, turns, hidden), operations = turns_BJH.shape, len(self.template.operations)
+        view_HX = self.place.weight.view(operations, hidden, hidden).transpose(0, 1).flatten(1)
+        query_BQH = (turns_BJH @ view_HX).view(batch, turns * operations, hidden)
+        bias_BQ1 = (turns_BJH @ self.place.bias.view(operations, hidden).T).view(batch, -1, 1)
+        products_BQT = query_BQH @ states_BTH.transpose(1, 2) + bias_BQ1
+        return products_BQT.view(batch, turns, operations, -1).transpose(2, 3).flatten(2)
 
     def lasts(self, states_BTH: Tensor, row_E: Tensor, first_E: Tensor, turn_EH: Tensor, lengths_B: Tensor) -> Tensor:
         """(E, T) logits of the last place of a span, given its first."""
@@ -276,6 +287,9 @@ class Pointer(Programmer):
         actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE)
         sure_B = says_BX[:, -1].exp().cpu()
         open_E = (says_BX[:, -1] <= log(0.5)).nonzero()[:, 0]
+        if len(open_E) == len(ids_BT):
+            actions_BKF, says_BK = self._likely(states_BTH, turn_BH, says_BX, ids_BT, lengths_B, WIDTH)
+            return Said(actions_BKF[:, 0], says_BK[:, 0].exp())
         if len(open_E):
             parts = (states_BTH[open_E], turn_BH[open_E], says_BX[open_E])
             actions_EKF, says_EK = self._likely(*parts, ids_BT[open_E], lengths_B[open_E], WIDTH)
