@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from math import ceil, cos, pi
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
@@ -322,7 +323,7 @@ def _sayable(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
 
 
 def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
-    """How long a step takes when nothing disturbs it, tried on a trainer that is thrown away afterwards."""
+    """How long a step takes here and now, tried on a trainer that is thrown away afterwards."""
     began = time.perf_counter()
     states = trainer.epoch(0)
     drawing = (time.perf_counter() - began) / trainer.batches
@@ -333,7 +334,7 @@ def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
         began = time.perf_counter()
         trainer.step(states.take(rows))
         taken.append(time.perf_counter() - began)
-    return drawing + min(taken)  # the first are slow, and so is any that a neighbour gets in the way of
+    return drawing + median(taken)  # the first are slow, and a neighbour may get in the way of any
 
 
 def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None, every: int | None) -> Run:
