@@ -54,10 +54,10 @@ class Lines:
         sources, targets = ([side[row] for row in rows] for side in (self.sources, self.targets))
         return Lines(sources, targets, self.file, [numbers[row] for row in rows])
 
-    def encode(self, task: Task) -> Pairs:
+    def encode(self, task: Task, whole: bool = False) -> Pairs:
         """The pairs as ids; DataError names file and line of the first that is none of the task."""
         with self.located():
-            return task.encode(self.sources, self.targets)
+            return task.encode(self.sources, self.targets, whole)
 
     @contextmanager
     def located(self) -> Iterator[None]:

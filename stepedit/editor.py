@@ -15,7 +15,7 @@ from stepedit.changes import Change, changes
 from stepedit.config import Run
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation import Looking, predict
-from stepedit.interpreter import Outcome, Step, describe, tensors
+from stepedit.interpreter import Outcome, describe, tensors
 from stepedit.lexicon import Lexicon, Suggestions
 from stepedit.methods.method import Method
 from stepedit.methods.recurrence import Recurrence
@@ -130,17 +130,12 @@ class Editor:
         """
         words = self.method.task.vocabulary.opened()
         rows = self._rows(texts, words)
-        parts = [self.method.task.windows(row, words) for row in rows]
-        sources = Sequences.from_rows([part for each in parts for part in each])
-        found = iter(
-            predict(
-                self.programmer, self.method, sources, trace, looking=self._looking(beam, verify, least, lexicon, words)
-            )
-        )
-        edited = []
-        for text, row, each in zip(texts, rows, parts, strict=True):
-            outcome = _joined(each, [next(found) for _ in each])
-            edited.append(Edited(text, words.text(outcome.tokens), outcome.finished, outcome, tuple(row), words))
+        looking = self._looking(beam, verify, least, lexicon, words)
+        found = predict(self.programmer, self.method, rows, trace, None, looking, words)
+        edited = [
+            Edited(text, words.text(outcome.tokens), outcome.finished, outcome, tuple(row), words)
+            for text, row, outcome in zip(texts, rows, found, strict=True)
+        ]
         if lexicon is not None:
             return [replace(one, verified=lexicon.knows(one.text)) for one in edited]
         if not verify:
@@ -211,18 +206,3 @@ class Editor:
             return Alternative("done", None, (), (), exp(says))
         step = describe(state, action, self.method.task.template)
         return Alternative(step.operation, step.start, step.before, step.after, exp(says))
-
-
-def _joined(parts: Sequence[Sequence[int]], outcomes: Sequence[Outcome]) -> Outcome:
-    """What came of the parts of a text, as one; each part is edited when those before it are done."""
-    if len(outcomes) == 1:
-        return outcomes[0]
-    done, steps = list[int](), list[Step]()
-    for index, outcome in enumerate(outcomes):
-        if outcome.trace:
-            behind = [token for part in parts[index + 1 :] for token in part]
-            for step in outcome.trace:
-                start = None if step.start is None else step.start + len(done)
-                steps.append(replace(step, start=start, state=(*done, *step.state, *behind)))
-        done += outcome.tokens
-    return Outcome(tuple(done), sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)

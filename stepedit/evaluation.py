@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stepedit.actions import DONE
 from stepedit.errors import UserError
-from stepedit.interpreter import Outcome
+from stepedit.interpreter import Outcome, Step
 from stepedit.methods.method import Method, Said, Writer
 from stepedit.methods.recurrence import Recurrence
 from stepedit.metrics import METRICS, Scores
@@ -19,6 +19,7 @@ from stepedit.programmers.programmer import Programmer
 from stepedit.search import Checker, search
 from stepedit.sequences import IntArray, Pairs, Sequences
 from stepedit.suggestions import Suggester, improved
+from stepedit.vocabulary import Vocabulary
 
 BATCH = 512
 MOST_NUMBERS = 1 << 26  # that a batch may take for what could be said: every token, for every way that is followed
@@ -87,12 +88,32 @@ class Evaluation:
 def predict(
     programmer: Programmer,
     method: Method,
-    sources: Sequences,
+    sources: Sequence[Sequence[int]],
     trace: bool = False,
     progress: Callable[[int, int], None] | None = None,
     looking: Looking = GREEDY,
+    words: Vocabulary | None = None,
 ) -> list[Outcome]:
-    """Edit all sources, batch by batch; texts of like length go together, and outcomes come back in order."""
+    """Edit all sources, long ones in parts; outcomes come back in order.
+
+    `words` knows the tokens, if the task's own vocabulary does not know all of them.
+    """
+    known = words or method.task.vocabulary
+    parts = [method.task.windows(row, known) for row in sources]
+    cut = Sequences.from_rows([part for each in parts for part in each])
+    found = iter(_predict(programmer, method, cut, trace, progress, looking))
+    return [_joined(each, [next(found) for _ in each]) for each in parts]
+
+
+def _predict(
+    programmer: Programmer,
+    method: Method,
+    sources: Sequences,
+    trace: bool,
+    progress: Callable[[int, int], None] | None,
+    looking: Looking,
+) -> list[Outcome]:
+    """Batch by batch; texts of like length go together."""
     taught = programmer.training
     programmer.eval()
     order = np.argsort(sources.lengths, kind="stable")
@@ -108,6 +129,21 @@ def predict(
     return [outcome for outcome in outcomes if outcome is not None]
 
 
+def _joined(parts: Sequence[Sequence[int]], outcomes: Sequence[Outcome]) -> Outcome:
+    """What came of the parts of a text, as one; each part is edited when those before it are done."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    done, steps = list[int](), list[Step]()
+    for index, outcome in enumerate(outcomes):
+        if outcome.trace:
+            behind = [token for part in parts[index + 1 :] for token in part]
+            for step in outcome.trace:
+                start = None if step.start is None else step.start + len(done)
+                steps.append(replace(step, start=start, state=(*done, *step.state, *behind)))
+        done += outcome.tokens
+    return Outcome(tuple(done), sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)
+
+
 def evaluate(
     programmer: Programmer,
     method: Method,
@@ -116,7 +152,7 @@ def evaluate(
     looking: Looking = GREEDY,
 ) -> Evaluation:
     """All metrics of the task on these pairs."""
-    outcomes = predict(programmer, method, pairs.sources, progress=progress, looking=looking)
+    outcomes = predict(programmer, method, pairs.sources.rows(), progress=progress, looking=looking)
     predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
     return Evaluation(outcomes, predictions, {name: METRICS[name](predictions, pairs) for name in method.task.metrics})
 

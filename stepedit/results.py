@@ -103,7 +103,7 @@ def score(
     """Score a run on a split of its own data, or of others, and keep what came of it in its folder."""
     place = checkpoints.find(folder)
     editor = Editor.load(place)
-    splits = load_pairs(editor.run) if others is None else others
+    splits = load_pairs(editor.run, whole=True) if others is None else others
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]

@@ -42,7 +42,7 @@ def tune(folder: Path, progress: Callable[[int, int], None] | None = None) -> li
     if not isinstance(editor.method, Recurrence):
         raise UserError(f"a least confidence is for actions, which {editor.method.name} has none of")
     pairs = load_pairs(editor.run)["val"]
-    outcomes = predict(editor.programmer, editor.method, pairs.sources, trace=True, progress=progress)
+    outcomes = predict(editor.programmer, editor.method, pairs.sources.rows(), trace=True, progress=progress)
     sure = sorted({step.confidence for outcome in outcomes for step in outcome.trace})
     if not sure:
         raise UserError("the programmer edits nothing on validation, so there is nothing to tune")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stepedit import corruption, datasets
 from stepedit.changes import Change, applied
+from stepedit.commands.evaluate import ranges
 from stepedit.datasets import Lines
 from stepedit.editor import Editor
 from stepedit.errors import DataError
@@ -186,6 +187,24 @@ def test_a_very_long_line_is_edited_whole(run: Path) -> None:
     result = Editor.load(run).edit([text])[0].text
     assert len(result) == len(text)
     assert result.count("k") > 4_800
+
+
+def test_a_long_line_is_scored_as_the_line_it_is(run: Path, tmp_path: Path) -> None:
+    long, short = "aqa bab " * 30 + "aza", "aqa bab"  # a z is never put right, so nothing of the line counts
+    pairs = [(long, long.replace("q", "k").replace("z", "x")), (short, short.replace("q", "k"))]
+    (tmp_path / "long.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    shown = json.loads(stepedit("evaluate", run, "--data", tmp_path / "long.tsv", "--json").stdout)
+    assert (shown["pairs"], shown["summary"]["edited"]["exact"]) == (2, 0.5)
+
+
+def test_many_groups_are_taken_together() -> None:
+    groups = {length: (10, length / 100) for length in range(1, 51)}
+    merged = ranges(groups)
+    assert len(merged) <= 13
+    assert merged[0][0] == "1 to 5"
+    assert sum(count for _, count, _ in merged) == 500
+    assert merged[0][2] == pytest.approx(0.03)
+    assert ranges({1: (5, 0.5), 3: (1, 1.0)}) == [("1", 5, 0.5), ("3", 1, 1.0)]
 
 
 def test_a_line_of_a_million_letters_comes_back_whole() -> None:

@@ -163,7 +163,7 @@ def test_any_programmer_can_be_searched_with(task: str) -> None:
     method = METHODS["recurrence"](TASKS[task]())
     net = PROGRAMMERS["pointer"].for_method(method, Options.model_validate({"hidden": 16, "heads": 2}))
     sources = method.task.generate(9, np.random.default_rng(0)).sources
-    outcomes = predict(net, method, sources, trace=True, looking=Looking(beam=3, verify=method.task.checks))
+    outcomes = predict(net, method, sources.rows(), trace=True, looking=Looking(beam=3, verify=method.task.checks))
     assert len(outcomes) == 9
     for source, outcome in zip(sources.rows(), outcomes, strict=True):
         assert (outcome.trace[-1].state if outcome.trace else tuple(source)) == outcome.tokens

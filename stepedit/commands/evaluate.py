@@ -16,6 +16,8 @@ from stepedit.errors import UserError
 if TYPE_CHECKING:
     from stepedit.results import Result
 
+MOST_GROUPS = 12  # in a table
+
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
@@ -55,7 +57,7 @@ def evaluate(
         own = checkpoints.read_run(place)
         task = make_method(own).task
         read = datasets.read(data, own.source, own.target, targets)
-        others = {name: lines.encode(task) for name, lines in read.splits.items()}
+        others = {name: lines.encode(task, whole=True) for name, lines in read.splits.items()}
     split = split or ("all" if others and set(others) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
         result = score(run, split, Looking(beam, verify, min_confidence), others, progress, known, chrf)
@@ -63,6 +65,24 @@ def evaluate(
         console().print(Text(result.model_dump_json()))
     else:
         _show(result)
+
+
+def ranges(groups: dict[int, tuple[int, float]]) -> list[tuple[str, int, float]]:
+    """Groups in order, small neighbours taken together where there are many: name, how many there are, their mean."""
+    total, many = sum(count for count, _ in groups.values()), len(groups) > MOST_GROUPS
+    merged, open_ = list[tuple[int, int, int, float]](), False
+    for group in sorted(groups):
+        count, mean = groups[group]
+        if open_:
+            first, _, before, sum_ = merged.pop()
+            merged.append((first, group, before + count, sum_ + count * mean))
+        else:
+            merged.append((group, group, count, count * mean))
+        open_ = many and merged[-1][2] * MOST_GROUPS < total
+    return [
+        (f"{first} to {last}" if first < last else str(first), count, sum_ / count)
+        for first, last, count, sum_ in merged
+    ]
 
 
 def _show(result: Result) -> None:
@@ -90,6 +110,6 @@ def _show(result: Result) -> None:
         out.print(aligned(table))
     for title, groups in (("edits needed", result.by_edits), ("source length", result.by_length)):
         table = [[title, "pairs", result.headline]]
-        table += [[str(group), f"{count:,}", f"{mean:.2%}"] for group, (count, mean) in groups.items()]
+        table += [[group, f"{count:,}", f"{mean:.2%}"] for group, count, mean in ranges(groups)]
         out.print(Text())
         out.print(aligned(table))

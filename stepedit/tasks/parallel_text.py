@@ -43,6 +43,7 @@ from stepedit.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz ")
 WINDOW = 64  # tokens of a text that are looked at together, at the most
+WHOLE = 4096  # tokens of a line that is scored as a whole, at the most
 MOST_KNOWN, MOST_BROUGHT = 20_000, 8_000  # tokens
 LEAST, MANY = 2, 1_000  # how often a token must have been seen to be known; of how many pairs one that is brought
 MOST_EDITS = 32
@@ -204,12 +205,13 @@ class ParallelText(Task):
         """Nobody can tell."""
         return np.ones(len(sources), np.bool_)
 
-    def encode(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
-        """Lines of text as pairs of ids: one for each window."""
-        words = self.vocabulary
-        return self._encoded(
-            [pair for texts in zip(sources, targets, strict=True) for pair in self._cut(*map(words.split, texts))]
-        )
+    def encode(self, sources: Sequence[str], targets: Sequence[str], whole: bool = False) -> Pairs:
+        """Lines of text as pairs of ids: one for each window, or each as it is, if it is no book."""
+        cut, words = list[tuple[list[str], list[str]]](), self.vocabulary
+        for source, target in zip(map(words.split, sources), map(words.split, targets), strict=True):
+            as_is = whole and max(len(source), len(target)) <= WHOLE
+            cut += [(source, target)] if as_is else self._cut(source, target)
+        return self._encoded(cut)
 
     def _encoded(self, cut: Sequence[tuple[list[str], list[str]]]) -> Pairs:
         return Pairs(*(Sequences.from_rows([self.vocabulary.ids(pair[side]) for pair in cut]) for side in (0, 1)))

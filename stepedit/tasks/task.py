@@ -124,8 +124,11 @@ class Task(ABC):
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
         """(B,) whether a prediction is right as far as the source alone can tell."""
 
-    def encode(self, sources: Sequence[str], targets: Sequence[str]) -> Pairs:
-        """Lines of text as pairs of ids; PairError tells the first one with a token that is none of this task."""
+    def encode(self, sources: Sequence[str], targets: Sequence[str], whole: bool = False) -> Pairs:
+        """Lines of text as pairs of ids; PairError tells the first one with a token that is none of this task.
+
+        To be learned from, a long pair may come in parts, unless it is to stay whole.
+        """
         return Pairs(self.vocabulary.encode(sources), self.vocabulary.encode(targets))
 
     def generate(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Pairs:
