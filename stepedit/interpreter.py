@@ -1,7 +1,8 @@
 """The interpreter: applies actions, knows nothing else. It has no parameters and decides nothing.
 
 `step` is the specification, for one sequence in plain Python. `step_batch` does the same to whole padded tensors
-without a loop over rows. `run` feeds the edited texts back to a programmer until it says DONE or a limit is reached.
+without a loop over rows. `run` feeds the edited texts back to a programmer until it says DONE, goes in a circle or
+comes to a limit.
 
 Shapes: B states, T tokens of the longest, F fields of an action, M tokens of the widest edit.
 """
@@ -41,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the editing of one text went. A limit is not a decision: `finished` only if the programmer said DONE."""
+    """How the editing of one text went: `finished` if the programmer said DONE; a limit or a circle is no decision."""
 
     tokens: tuple[int, ...]
     steps: int
@@ -51,7 +52,7 @@ class Outcome:
 
     @property
     def truncated(self) -> bool:
-        """The limit came before DONE."""
+        """The limit, or a circle, came before DONE."""
         return not self.finished
 
 
@@ -191,11 +192,20 @@ def tensors(sequences: Sequences) -> tuple[Tensor, Tensor]:
 
 
 def run(
-    sources: Sequences, programmer: Programmer, template: Template, limit: int, trace: bool = False
+    sources: Sequences,
+    programmer: Programmer,
+    template: Template,
+    limit: int,
+    trace: bool = False,
+    circles: bool = True,
 ) -> list[Outcome]:
-    """Edit each source until the programmer says DONE, `limit` actions at the most. Finished rows leave the batch."""
+    """Edit each source until the programmer says DONE, `limit` actions at the most. Finished rows leave the batch.
+
+    Without circles, a text that comes back to what it was before is left so: a programmer that always says the same of
+    the same text would go round for ever.
+    """
     ids, lengths = tensors(sources)
-    rows = torch.arange(len(sources))
+    rows, seen = torch.arange(len(sources)), ids[:, None]
     outcomes: list[Outcome | None] = [None] * len(sources)
     traces: list[list[Step]] = [[] for _ in range(len(sources))]
     for steps in range(limit):
@@ -209,8 +219,19 @@ def run(
         going = ~result.done
         rows, ids, lengths = rows[going], result.ids[going], result.lengths[going]
         ids = ids[:, : int(lengths.max()) if len(lengths) else 0]
+        if not circles:
+            again, seen = _again(seen[going], ids)
+            _close(outcomes, traces, rows[again], ids[again], lengths[again], steps + 1, finished=False)
+            rows, ids, lengths, seen = (part[~again] for part in (rows, ids, lengths, seen))
     _close(outcomes, traces, rows, ids, lengths, limit, finished=False)
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _again(seen_BSW: Tensor, ids_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,) whether a text has been seen, and (B, S+1, W) all that have been, with this one."""
+    wider = ids_BT.shape[1] - seen_BSW.shape[2]
+    seen_BSW, now_B1W = pad(seen_BSW, (0, max(wider, 0))), pad(ids_BT, (0, max(-wider, 0)))[:, None]
+    return (seen_BSW == now_B1W).all(2).any(1), torch.cat([seen_BSW, now_B1W], 1)
 
 
 def _close(

@@ -181,6 +181,24 @@ def test_finished_and_truncated_are_told_apart() -> None:
     ]
 
 
+def test_who_goes_in_a_circle_is_stopped_where_it_closes() -> None:
+    def exchange(ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """2 for 1 and 1 for 2; a 4 is turned into a 1 first, a 5 is left alone."""
+        said = [
+            (DONE,) * 3 if row[0] == 5 else (SUBSTITUTE, POSITION(0), TOKEN(2 if row[0] == 1 else 1))
+            for row in ids.tolist()
+        ]
+        return torch.tensor(said), torch.ones(len(ids))
+
+    sources = Sequences.from_rows([[1, 9], [4], [5]])
+    round_and_round = run(sources, exchange, TEMPLATES["operate"], limit=8)
+    assert [(outcome.tokens, outcome.steps) for outcome in round_and_round] == [((1, 9), 8), ((2,), 8), ((5,), 0)]
+    stopped = run(sources, exchange, TEMPLATES["operate"], limit=8, trace=True, circles=False)
+    assert [(outcome.tokens, outcome.steps) for outcome in stopped] == [((1, 9), 2), ((1,), 3), ((5,), 0)]
+    assert [outcome.finished for outcome in stopped] == [False, False, True]
+    assert [len(outcome.trace) for outcome in stopped] == [2, 3, 0]
+
+
 def test_finished_rows_leave_the_batch_and_outcomes_keep_their_order() -> None:
     seen: list[int] = []
 

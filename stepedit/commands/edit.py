@@ -183,5 +183,5 @@ def _drawn(result: Edited) -> str:
     out = console()
     with out.capture() as captured:
         out.print(aligned(rows))
-        out.print(plain(f"{result.text}{'' if result.finished else '   (stopped at the limit)'}"))
+        out.print(plain(f"{result.text}{'' if result.finished else '   (stopped without DONE)'}"))
     return captured.get()

@@ -78,13 +78,13 @@ class Recurrence(Method):
         return self._meaning[symbols]
 
     def run(self, sources: Sequences, writer: Writer, trace: bool = False) -> list[Outcome]:
-        """Edit each source until the programmer says DONE, or it has said more than any text should need."""
+        """Edit each source until the programmer says DONE, goes in a circle or says more than any text should need."""
 
         def programmer(ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
             said = writer(ids, lengths)
             return said.symbols, said.confidence
 
-        return run(sources, programmer, self.task.template, self.limit, trace)
+        return run(sources, programmer, self.task.template, self.limit, trace, circles=False)
 
     @property
     def limit(self) -> int:

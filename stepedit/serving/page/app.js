@@ -79,7 +79,7 @@ function compared(old, fresh) {
 }
 
 function ending(result) {
-  const end = result.finished ? "finished" : "stopped at the limit";
+  const end = result.finished ? "finished" : "stopped without DONE";
   return result.right === null ? end : `${result.right ? "✓ holds" : "✗ does not hold"}, ${end}`;
 }
 
