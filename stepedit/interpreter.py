@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -191,21 +192,26 @@ def tensors(sequences: Sequences) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(sequences.ids), torch.from_numpy(sequences.lengths)
 
 
+def keys(ids_BT: Tensor, lengths_B: Tensor) -> Tensor:
+    """(B,) a number for each text."""
+    return torch.from_numpy(Sequences(ids_BT.numpy(), lengths_B.numpy()).keys().view(np.int64))
+
+
 def run(
     sources: Sequences,
     programmer: Programmer,
     template: Template,
     limit: int,
     trace: bool = False,
-    circles: bool = True,
+    stop_circles: bool = False,
 ) -> list[Outcome]:
     """Edit each source until the programmer says DONE, `limit` actions at the most. Finished rows leave the batch.
 
-    Without circles, a text that comes back to what it was before is left so: a programmer that always says the same of
-    the same text would go round for ever.
+    A text that comes back to what it was before, or that an action does not fit, can be stopped there: a programmer
+    that always says the same of the same text would go round for ever.
     """
     ids, lengths = tensors(sources)
-    rows, seen = torch.arange(len(sources)), ids[:, None]
+    rows, seen = torch.arange(len(sources)), keys(ids, lengths)[:, None]
     outcomes: list[Outcome | None] = [None] * len(sources)
     traces: list[list[Step]] = [[] for _ in range(len(sources))]
     for steps in range(limit):
@@ -218,20 +224,14 @@ def run(
         _close(outcomes, traces, rows[result.done], ids[result.done], lengths[result.done], steps, finished=True)
         going = ~result.done
         rows, ids, lengths = rows[going], result.ids[going], result.lengths[going]
-        ids = ids[:, : int(lengths.max()) if len(lengths) else 0]
-        if not circles:
-            again, seen = _again(seen[going], ids)
+        if stop_circles:
+            now, seen = keys(ids, lengths)[:, None], seen[going]
+            again = (seen == now).any(1)
             _close(outcomes, traces, rows[again], ids[again], lengths[again], steps + 1, finished=False)
-            rows, ids, lengths, seen = (part[~again] for part in (rows, ids, lengths, seen))
+            rows, ids, lengths, seen = (part[~again] for part in (rows, ids, lengths, torch.cat([seen, now], 1)))
+        ids = ids[:, : int(lengths.max()) if len(lengths) else 0]
     _close(outcomes, traces, rows, ids, lengths, limit, finished=False)
     return [outcome for outcome in outcomes if outcome is not None]
-
-
-def _again(seen_BSW: Tensor, ids_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,) whether a text has been seen, and (B, S+1, W) all that have been, with this one."""
-    wider = ids_BT.shape[1] - seen_BSW.shape[2]
-    seen_BSW, now_B1W = pad(seen_BSW, (0, max(wider, 0))), pad(ids_BT, (0, max(-wider, 0)))[:, None]
-    return (seen_BSW == now_B1W).all(2).any(1), torch.cat([seen_BSW, now_B1W], 1)
 
 
 def _close(

@@ -21,11 +21,12 @@ from stepedit import checkpoints
 from stepedit.config import Run, checked
 from stepedit.editor import Editor
 from stepedit.errors import DataError, located
-from stepedit.evaluation import GREEDY, Evaluation, Looking, breakdown, evaluate, interval
+from stepedit.evaluation import BATCH, GREEDY, Evaluation, Looking, breakdown, evaluate, interval
 from stepedit.interpreter import Step
 from stepedit.lexicon import Lexicon, Suggestions
 from stepedit.reference import paper
-from stepedit.sequences import Pairs
+from stepedit.sequences import BoolArray, IntArray, Pairs
+from stepedit.tasks.task import Task
 from stepedit.training import load_pairs
 from stepedit.vocabulary import Vocabulary
 
@@ -103,7 +104,7 @@ def score(
     """Score a run on a split of its own data, or of others, and keep what came of it in its folder."""
     place = checkpoints.find(folder)
     editor = Editor.load(place)
-    splits = load_pairs(editor.run, whole=True) if others is None else others
+    splits = load_pairs(editor.run, whole=split) if others is None else others
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]
@@ -112,12 +113,12 @@ def score(
         looking = replace(looking, check=lexicon.check(words), suggest=Suggestions(lexicon, words))
     came = evaluate(editor.programmer, editor.method, pairs, progress, looking)
     name = f"{split}{named(looking, editor.least)}"
-    size = _taught_with(editor.run, splits, others is None)
+    size, needed = _taught_with(editor.run, splits, others is None), _needed(editor.method.task, pairs)
     more = {
-        "examples": _examples(editor, pairs, came, looking, lexicon),
+        "examples": _examples(editor, pairs, came, needed > 0, looking, lexicon),
         "summary": editor.method.task.summary(pairs, came.predictions, chrf),
     }
-    result = _result(editor, size, pairs, came, split, looking, place).model_copy(update=more)
+    result = _result(editor, size, pairs, came, needed, split, looking, place).model_copy(update=more)
     if checkpoints.is_shipped(place):
         return result  # what comes with stepedit stays as it came
     _write_predictions(place / f"predictions-{name}.jsonl", editor.method.task.vocabulary, pairs, came)
@@ -147,7 +148,14 @@ def read(folder: Path, split: str = "test", looking: Looking = GREEDY) -> Result
 
 
 def _result(
-    editor: Editor, size: int, pairs: Pairs, came: Evaluation, split: str, looking: Looking, place: Path
+    editor: Editor,
+    size: int,
+    pairs: Pairs,
+    came: Evaluation,
+    needed: IntArray,
+    split: str,
+    looking: Looking,
+    place: Path,
 ) -> Result:
     task, run, rng = editor.method.task, editor.run, np.random.default_rng(0)
     theirs = paper(run.task, run.method, run.mode, run.task_options, size)
@@ -167,7 +175,7 @@ def _result(
         metrics={name: (float(each.mean()), *interval(each, rng)) for name, each in came.scores.items()},
         finished=sum(outcome.finished for outcome in came.outcomes) / len(pairs),
         paper=theirs.metrics if theirs else None,
-        by_edits=breakdown(headline, task.edits(pairs.sources, pairs.targets).counts),
+        by_edits=breakdown(headline, needed),
         by_length=breakdown(headline, pairs.sources.lengths),
         parameters=sum(parameter.numel() for parameter in editor.programmer.parameters()),
         steps=steps,
@@ -176,6 +184,16 @@ def _result(
         lexicon=looking.check is not None,
         examples=[],
     )
+
+
+def _needed(task: Task, pairs: Pairs) -> IntArray:
+    """(B,) how many edits each pair needs; pairs of like length are looked at together, or one would widen all."""
+    counts, order = np.zeros(len(pairs), np.int64), np.argsort(pairs.sources.lengths, kind="stable")
+    for begin in range(0, len(order), BATCH):
+        rows = order[begin : begin + BATCH]
+        some = pairs.take(rows)
+        counts[rows] = task.edits(some.sources, some.targets).counts
+    return counts
 
 
 def _taught_with(run: Run, splits: dict[str, Pairs], own: bool) -> int:
@@ -192,11 +210,10 @@ def _effort(place: Path) -> tuple[int, float]:
 
 
 def _examples(
-    editor: Editor, pairs: Pairs, came: Evaluation, looking: Looking, lexicon: Lexicon | None
+    editor: Editor, pairs: Pairs, came: Evaluation, needed: BoolArray, looking: Looking, lexicon: Lexicon | None
 ) -> list[Example]:
     """The first few right ones that needed an edit, and the first few wrong ones, with their steps."""
     right = came.scores[editor.method.task.metrics[0]] >= 1
-    needed = editor.method.task.edits(pairs.sources, pairs.targets).counts > 0
     rows = np.concatenate([np.flatnonzero(right & needed)[:EXAMPLES], np.flatnonzero(~right)[:EXAMPLES]])
     words = editor.method.task.vocabulary
     chosen = pairs.take(rows)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from stepedit.actions import DONE, Template
-from stepedit.interpreter import Outcome, Step, describe, step_batch, tensors
+from stepedit.interpreter import Outcome, Step, describe, keys, step_batch, tensors
 from stepedit.sequences import BoolArray, Sequences
 
 NEVER = float("-inf")
@@ -67,7 +67,7 @@ class Search:
         self.ids, self.lengths = (part.repeat_interleave(width, 0) for part in (self.ids, self.lengths))
         self.scores = torch.full((size, width), NEVER)  # (R, K)
         self.scores[:, 0] = 0.0  # there is only one text at first
-        self.seen = _keys(*tensors(sources))[:, None]  # (R, S) keys of texts met before
+        self.seen = keys(*tensors(sources))[:, None]  # (R, S) keys of texts met before
         self.found = Found(
             [tuple(row) for row in sources.rows()],
             torch.full((size,), NEVER),
@@ -115,7 +115,7 @@ class Search:
         flat = actions_RCF.flatten(0, 1)
         result = step_batch(self.ids[slot], self.lengths[slot], flat, self.template)
         scores_RC = scores_RC.masked_fill(result.skipped.view(rows, count), NEVER)
-        keys_RC = _keys(result.ids, result.lengths).view(rows, count)
+        keys_RC = keys(result.ids, result.lengths).view(rows, count)
         old = (keys_RC[:, :, None] == self.seen[:, None]).any(2)
         scores_RC, order_RC = scores_RC.masked_fill(old, NEVER).sort(dim=1, descending=True, stable=True)
         keys_RC = keys_RC.gather(1, order_RC)
@@ -170,11 +170,6 @@ class Search:
             steps.append(describe(state, action, self.template, confidence))
             state = steps[-1].state
         return steps
-
-
-def _keys(ids_BT: Tensor, lengths_B: Tensor) -> Tensor:
-    """(B,) a number for each text."""
-    return torch.from_numpy(Sequences(ids_BT.numpy(), lengths_B.numpy()).keys().view(np.int64))
 
 
 @torch.inference_mode()

@@ -65,7 +65,7 @@ class Sequences:
 
     def rows(self) -> list[list[int]]:
         """The sequences as lists, without padding."""
-        return [row[:length] for row, length in zip(self.ids.tolist(), self.lengths.tolist(), strict=True)]
+        return [row[:length].tolist() for row, length in zip(self.ids, self.lengths.tolist(), strict=True)]
 
     def take(self, rows: npt.ArrayLike | slice) -> Sequences:
         """The rows at these indices, in this slice or where this mask is true, no wider than they need."""

@@ -116,12 +116,14 @@ def make_method(run: Run) -> Method:
     return METHODS[run.method](TASKS[run.task].from_options(run.task_options))
 
 
-def load_pairs(run: Run, progress: Callable[[int, int], None] | None = None, whole: bool = False) -> dict[str, Pairs]:
-    """The splits of a run: read from where its data lie, or made again from its seed; see `Task.encode`."""
+def load_pairs(
+    run: Run, progress: Callable[[int, int], None] | None = None, whole: str | None = None
+) -> dict[str, Pairs]:
+    """The splits of a run: read from where its data lie, or made again from its seed; one of them with whole lines."""
     task = TASKS[run.task].from_options(run.task_options)
     if run.data is not None:
         dataset = datasets.for_training(run.data, run.targets, run.source, run.target)
-        return {name: lines.encode(task, whole) for name, lines in dataset.splits.items()}
+        return {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
     pairs = task.generate(run.size, np.random.default_rng(run.seed), progress)
     return {name: pairs.take(part) for name, part in datasets.split(run.size).items()}
 

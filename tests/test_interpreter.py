@@ -193,10 +193,13 @@ def test_who_goes_in_a_circle_is_stopped_where_it_closes() -> None:
     sources = Sequences.from_rows([[1, 9], [4], [5]])
     round_and_round = run(sources, exchange, TEMPLATES["operate"], limit=8)
     assert [(outcome.tokens, outcome.steps) for outcome in round_and_round] == [((1, 9), 8), ((2,), 8), ((5,), 0)]
-    stopped = run(sources, exchange, TEMPLATES["operate"], limit=8, trace=True, circles=False)
+    stopped = run(sources, exchange, TEMPLATES["operate"], limit=8, trace=True, stop_circles=True)
     assert [(outcome.tokens, outcome.steps) for outcome in stopped] == [((1, 9), 2), ((1,), 3), ((5,), 0)]
     assert [outcome.finished for outcome in stopped] == [False, False, True]
     assert [len(outcome.trace) for outcome in stopped] == [2, 3, 0]
+    nowhere = (DELETE, POSITION(7), POSITION(7))
+    skipped = run(sources, saying(nowhere), TEMPLATES["operate"], limit=8, stop_circles=True)
+    assert [(outcome.steps, outcome.finished) for outcome in skipped] == [(1, False)] * 3
 
 
 def test_finished_rows_leave_the_batch_and_outcomes_keep_their_order() -> None:

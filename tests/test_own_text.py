@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stepedit import corruption, datasets
 from stepedit.changes import Change, applied
-from stepedit.commands.evaluate import ranges
+from stepedit.commands.evaluate import MOST_GROUPS, ranges
 from stepedit.datasets import Lines
 from stepedit.editor import Editor
 from stepedit.errors import DataError
@@ -91,7 +91,7 @@ def test_every_change_has_its_place_and_can_be_refused(run: Path) -> None:
 
 def test_onnx_graphs_edit_as_the_weights_do(run: Path, tmp_path: Path) -> None:
     made = stepedit("export", run, "--onnx", "--out", tmp_path / "graphs")
-    assert made.returncode == 0, made.stderr
+    assert (made.returncode, made.stderr) == (0, "")
     assert not (tmp_path / "graphs" / "model.safetensors").exists()
     lines = "aqa bab\n\n" + "qek " * 50 + "日本\n"
     here, there = (stepedit("edit", place, given=lines).stdout for place in (run, tmp_path / "graphs"))
@@ -200,7 +200,7 @@ def test_a_long_line_is_scored_as_the_line_it_is(run: Path, tmp_path: Path) -> N
 def test_many_groups_are_taken_together() -> None:
     groups = {length: (10, length / 100) for length in range(1, 51)}
     merged = ranges(groups)
-    assert len(merged) <= 13
+    assert len(merged) <= MOST_GROUPS
     assert merged[0][0] == "1 to 5"
     assert sum(count for _, count, _ in merged) == 500
     assert merged[0][2] == pytest.approx(0.03)

@@ -57,8 +57,9 @@ def evaluate(
         own = checkpoints.read_run(place)
         task = make_method(own).task
         read = datasets.read(data, own.source, own.target, targets)
-        others = {name: lines.encode(task, whole=True) for name, lines in read.splits.items()}
-    split = split or ("all" if others and set(others) == {"all"} else "test")
+        split = split or ("all" if set(read.splits) == {"all"} else "test")
+        others = {name: lines.encode(task, whole=name == split) for name, lines in read.splits.items()}
+    split = split or "test"
     with progress_bar(f"editing {split}") as progress:
         result = score(run, split, Looking(beam, verify, min_confidence), others, progress, known, chrf)
     if as_json:
@@ -69,20 +70,17 @@ def evaluate(
 
 def ranges(groups: dict[int, tuple[int, float]]) -> list[tuple[str, int, float]]:
     """Groups in order, small neighbours taken together where there are many: name, how many there are, their mean."""
-    total, many = sum(count for count, _ in groups.values()), len(groups) > MOST_GROUPS
-    merged, open_ = list[tuple[int, int, int, float]](), False
+    least = sum(count for count, _ in groups.values()) / MOST_GROUPS if len(groups) > MOST_GROUPS else 0
+    merged, together = list[tuple[str, int, float]](), list[int]()
     for group in sorted(groups):
-        count, mean = groups[group]
-        if open_:
-            first, _, before, sum_ = merged.pop()
-            merged.append((first, group, before + count, sum_ + count * mean))
-        else:
-            merged.append((group, group, count, count * mean))
-        open_ = many and merged[-1][2] * MOST_GROUPS < total
-    return [
-        (f"{first} to {last}" if first < last else str(first), count, sum_ / count)
-        for first, last, count, sum_ in merged
-    ]
+        together.append(group)
+        count = sum(groups[each][0] for each in together)
+        if count >= least or group == max(groups):
+            mean = sum(groups[each][0] * groups[each][1] for each in together) / count
+            name = str(group) if len(together) == 1 else f"{together[0]} to {group}"
+            merged.append((name, count, mean))
+            together = []
+    return merged
 
 
 def _show(result: Result) -> None:

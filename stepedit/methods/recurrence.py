@@ -84,7 +84,7 @@ class Recurrence(Method):
             said = writer(ids, lengths)
             return said.symbols, said.confidence
 
-        return run(sources, programmer, self.task.template, self.limit, trace, circles=False)
+        return run(sources, programmer, self.task.template, self.limit, trace, stop_circles=True)
 
     @property
     def limit(self) -> int:

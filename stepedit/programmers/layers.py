@@ -17,7 +17,7 @@ from stepedit.config import Attention, Cell, Options
 from stepedit.tasks.task import Task
 
 SHORT = 12  # tokens; longer texts are looked at faster by the library's attention
-UNSEEN = -1e9  # not infinite: a row of nothing but these still has a gradient
+IMPOSSIBLE = -1e9  # not infinite: a row of nothing but these still has a gradient
 
 
 def value_features(task: Task, options: Options) -> Tensor | None:
@@ -48,11 +48,11 @@ class Layout(NamedTuple):
     """Where the M tokens that there are stand in B texts of T places."""
 
     mask: Tensor  # (B, T)
-    places: Tensor | None  # (M,) of B*T; nothing if all are taken, and then nothing has to be moved
+    places: Tensor | None  # (M,) of B*T; none if all are taken, or taken for it, and then nothing has to be moved
 
     @classmethod
     def of(cls, mask_BT: Tensor) -> Layout:
-        """Of the places where the mask is true; a graph has no use for how many those are."""
+        """Of the places where the mask is true. A graph cannot know how many those are, and takes padding along."""
         if torch.compiler.is_exporting() or bool(mask_BT.all()):
             return cls(mask_BT, None)
         return cls(mask_BT, mask_BT.flatten().nonzero()[:, 0])
@@ -236,9 +236,12 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     if torch.is_grad_enabled() or causal or key.shape[2] > SHORT or torch.compiler.is_exporting():
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
     scores = query @ key.transpose(2, 3) * query.shape[3] ** -0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, UNSEEN)
-    return scores.softmax(3) @ value
+    return (scores.softmax(3) if mask is None else _shares(scores, mask)) @ value
+
+
+def _shares(scores: Tensor, mask: Tensor) -> Tensor:
+    """How much each place is looked at; where there is nothing to look at, nothing is."""
+    return scores.masked_fill(~mask, IMPOSSIBLE).softmax(-1).masked_fill(~mask, 0.0)
 
 
 class Heads(nn.Module):
@@ -270,11 +273,10 @@ class Heads(nn.Module):
         turn_key, turn_value = turns[0], turns[1]
         query_NBD = self.query(x_B1H).view(batch, heads, -1).transpose(0, 1)
         scores_BNT = (query_NBD @ turn_key).transpose(0, 1) @ memory.states.transpose(1, 2)
-        scores_BNT = (scores_BNT * turn_key.shape[1] ** -0.5).masked_fill(~memory.mask[:, None], UNSEEN)
-        seen_BNH = scores_BNT.softmax(2) @ memory.states
-        looked_NBD = seen_BNH.transpose(0, 1) @ turn_value.transpose(1, 2)
-        looked_BH = looked_NBD.transpose(0, 1).flatten(1) + self.key_value.bias[hidden:]
-        return self.out(looked_BH)[:, None]
+        shares_BNT = _shares(scores_BNT * turn_key.shape[1] ** -0.5, memory.mask[:, None])
+        looked_NBD = (shares_BNT @ memory.states).transpose(0, 1) @ turn_value.transpose(1, 2)
+        bias_BND = shares_BNT.sum(2, keepdim=True) * self.key_value.bias[hidden:].view(heads, -1)
+        return self.out((looked_NBD.transpose(0, 1) + bias_BND).flatten(1))[:, None]
 
 
 class Wide(nn.Module):

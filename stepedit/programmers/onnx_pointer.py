@@ -78,7 +78,8 @@ def _write(path: Path, graph: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """One graph; every dimension but the hidden one may be of any size."""
     any_size = torch.export.Dim.DYNAMIC
     shapes = tuple(dict.fromkeys(range(part.dim() - part.is_floating_point()), any_size) for part in inputs)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it speaks of libraries that nobody needs
+    for talker in ("torch.onnx", "onnxscript"):  # they speak of libraries and shapes that nobody asked about
+        logging.getLogger(talker).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(

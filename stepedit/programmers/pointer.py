@@ -28,6 +28,7 @@ from stepedit.interpreter import operations_of
 from stepedit.methods.method import Method, Said
 from stepedit.methods.recurrence import Recurrence
 from stepedit.programmers.layers import (
+    IMPOSSIBLE,
     Draw,
     Dropout,
     Embedding,
@@ -46,7 +47,6 @@ ROOM = {Operation.INSERT: 0, Operation.SWAP: 2}  # tokens that an operation need
 SINGLE = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
 WIDTH = 4  # places, and tokens at each, among which the likeliest action is looked for
 NONE = -100  # no choice to be taught
-IMPOSSIBLE = -1e9  # not infinite: a row of nothing but these still has a gradient
 
 
 class Pointer(Programmer):
@@ -132,7 +132,7 @@ class Pointer(Programmer):
     def _pointing(self, turns_BJH: Tensor, states_BTH: Tensor) -> Tensor:
         """(B, J, T*P) the products of turns with the views of every place that the operations have.
 
-        Turns are fewer than places, so they are turned towards the states, once for each operation.
+        There are seldom more turns than places, so those are turned towards the states, once for each operation.
         """
         (batch, turns, hidden), operations = turns_BJH.shape, len(self.template.operations)
         view_HX = self.place.weight.view(operations, hidden, hidden).transpose(0, 1).flatten(1)
@@ -284,12 +284,12 @@ class Pointer(Programmer):
         """
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         states_BTH, turn_BH, says_BX = self.look(ids_BT, lengths_B)
-        actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE)
-        sure_B = says_BX[:, -1].exp().cpu()
         open_E = (says_BX[:, -1] <= log(0.5)).nonzero()[:, 0]
         if len(open_E) == len(ids_BT):
             actions_BKF, says_BK = self._likely(states_BTH, turn_BH, says_BX, ids_BT, lengths_B, WIDTH)
             return Said(actions_BKF[:, 0], says_BK[:, 0].exp())
+        actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE)
+        sure_B = says_BX[:, -1].exp().cpu()
         if len(open_E):
             parts = (states_BTH[open_E], turn_BH[open_E], says_BX[open_E])
             actions_EKF, says_EK = self._likely(*parts, ids_BT[open_E], lengths_B[open_E], WIDTH)

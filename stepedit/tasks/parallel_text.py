@@ -43,7 +43,7 @@ from stepedit.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz ")
 WINDOW = 64  # tokens of a text that are looked at together, at the most
-WHOLE = 4096  # tokens of a line that is scored as a whole, at the most
+WHOLE, CELLS = 4096, 1 << 25  # tokens of a line that is scored as a whole, at the most; of all, with their padding
 MOST_KNOWN, MOST_BROUGHT = 20_000, 8_000  # tokens
 LEAST, MANY = 2, 1_000  # how often a token must have been seen to be known; of how many pairs one that is brought
 MOST_EDITS = 32
@@ -206,10 +206,11 @@ class ParallelText(Task):
         return np.ones(len(sources), np.bool_)
 
     def encode(self, sources: Sequence[str], targets: Sequence[str], whole: bool = False) -> Pairs:
-        """Lines of text as pairs of ids: one for each window, or each as it is, if it is no book."""
+        """Lines of text as pairs of ids: one for each window, or each as it is, if it is no book among many lines."""
         cut, words = list[tuple[list[str], list[str]]](), self.vocabulary
+        longest = min(WHOLE, CELLS // max(1, len(sources)))
         for source, target in zip(map(words.split, sources), map(words.split, targets), strict=True):
-            as_is = whole and max(len(source), len(target)) <= WHOLE
+            as_is = whole and max(len(source), len(target)) <= longest
             cut += [(source, target)] if as_is else self._cut(source, target)
         return self._encoded(cut)
 

@@ -127,7 +127,7 @@ class Task(ABC):
     def encode(self, sources: Sequence[str], targets: Sequence[str], whole: bool = False) -> Pairs:
         """Lines of text as pairs of ids; PairError tells the first one with a token that is none of this task.
 
-        To be learned from, a long pair may come in parts, unless it is to stay whole.
+        To be learned from, a long pair may come in parts; where it can be, it stays whole if asked.
         """
         return Pairs(self.vocabulary.encode(sources), self.vocabulary.encode(targets))
 
