@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from math import log1p
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +25,21 @@ REMEMBERED = 10_000  # words
 
 
 class Lexicon:
-    """Words, whatever their capitals. An entry of several words stands for each of them."""
+    """Words, whatever their capitals. An entry of several words stands for each of them.
 
-    def __init__(self, entries: Iterable[str]) -> None:
+    Where it is known how often each occurs, common ones are preferred.
+    """
+
+    def __init__(self, entries: Iterable[str], counts: Iterable[int] | None = None) -> None:
         self.written: dict[str, str] = {}  # words as they are looked up, and as the list has them, in its order
-        for entry in entries:
+        often: dict[str, int] = {}
+        for entry, count in zip(entries, counts or repeat(0), strict=False):
             for start, stop in tokens.word_spans(entry):
-                self.written.setdefault(tokens.words(entry[start:stop])[0], entry[start:stop])
+                word = tokens.words(entry[start:stop])[0]
+                self.written.setdefault(word, entry[start:stop])
+                often[word] = often.get(word, 0) + count
+        usual = sum(map(log1p, often.values())) / max(1, len(often))
+        self.commonness = {word: log1p(count) - usual for word, count in often.items()}  # logarithms, 0 in the mean
         self._of_length: dict[int, list[str]] = {}
         for word in self.written:
             self._of_length.setdefault(len(word), []).append(word)
@@ -38,8 +48,10 @@ class Lexicon:
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
-        """The first word of every line; what comes behind it, a number for example, does not count."""
-        lexicon = cls(line.split()[0] for line in read_lines(path) if line.strip())
+        """The first word of every line, and, if all have a number behind it, how often each occurs."""
+        lines = [line.split() for line in read_lines(path) if line.strip()]
+        counted = all(len(line) > 1 and line[1].isdecimal() for line in lines)
+        lexicon = cls([line[0] for line in lines], [int(line[1]) for line in lines] if counted else None)
         if not lexicon.written:
             raise DataError(f"{path}: a word on each line was expected")
         return lexicon
@@ -86,6 +98,11 @@ class Suggestions:
     def unknown(self, row: Sequence[int]) -> int:
         """How many words of a text are not in the list."""
         return len(self.lexicon.unknown(self.vocabulary.text(row)))
+
+    def common(self, row: Sequence[int]) -> float:
+        """How common the words are that are in it: logarithms, added up."""
+        words = tokens.words(self.vocabulary.text(row))
+        return sum(self.lexicon.commonness.get(word, 0.0) for word in words)
 
     def instead(self, row: Sequence[int], left: int) -> list[list[int]]:
         """A text with other words in the place of the unknown one that has so many unknown ones behind it."""

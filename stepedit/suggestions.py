@@ -4,7 +4,8 @@ Word by word, from left to right, each that is near is put in the place of the u
 likeliest stays, or the unknown word itself, if it is so much likelier that the list must be missing it. The text that
 comes of it, and the source as it is, then compete in the same way with what the search has found.
 
-How likely a text is: the expert's edits that lead to it, and to be done then.
+How likely a text is: the expert's edits that lead to it, and to be done then. The programmer is surer of that than it
+should be, so that edits cost something besides, and, where the list says how common words are, that counts, too.
 
 Shapes: B sources, C candidates of all of them.
 """
@@ -25,7 +26,9 @@ from stepedit.metrics import Scores
 from stepedit.sequences import Pairs, Sequences
 from stepedit.tasks.task import Task
 
-MARGIN = 8.0  # by how much (a logarithm) an unknown word has to be likelier than one of the list
+MARGIN = 8.0  # by how much (a logarithm, as the next two) an unknown word has to be likelier than one of the list
+EFFORT = 1.0  # by how much the way to a text has to be likelier for each of its edits
+COMMON = 0.8  # of the logarithm of how common a word is
 BATCH = 512
 
 
@@ -41,6 +44,9 @@ class Suggester(Protocol):
 
     def unknown(self, row: Sequence[int]) -> int:
         """How many words of a text are not in the list."""
+
+    def common(self, row: Sequence[int]) -> float:
+        """How common the words are that are in it: logarithms, added up."""
 
     def instead(self, row: Sequence[int], left: int) -> list[list[int]]:
         """A text with other words in the place of the unknown one that has so many unknown ones behind it."""
@@ -63,7 +69,10 @@ class Chooser:
         likely = np.full(len(pairs), -np.inf)
         can = np.flatnonzero(self.task.sayable(pairs, scripts))
         likely[can] = _likelihood(self.judge, pairs.take(can), scripts.take(can))
-        good = likely - MARGIN * np.array([self.suggest.unknown(row) for row in pairs.targets.rows()])
+        good = likely + [
+            _worth(self.suggest, row, count)
+            for row, count in zip(pairs.targets.rows(), scripts.counts.tolist(), strict=True)
+        ]
         order = np.lexsort((-good, of))
         first = order[np.diff(of[order], prepend=-1) > 0]
         return pairs.targets.take(first).rows(), good[first].tolist()
@@ -88,10 +97,15 @@ def improved(
     _, judged = chooser.best([[outcome.tokens] for outcome in found])
     made = list(found)
     for index, outcome in enumerate(found):
-        searched = outcome.score - MARGIN * suggest.unknown(outcome.tokens)
+        searched = outcome.score + _worth(suggest, outcome.tokens, outcome.steps)
         if good[index] > max(judged[index], searched):
             made[index] = _walked(judge, sources.take([index]), texts[index], task, trace)
     return made
+
+
+def _worth(suggest: Suggester, row: Sequence[int], edits: int) -> float:
+    """What else counts for a text that takes so many edits, or against it."""
+    return COMMON * suggest.common(row) - EFFORT * edits - MARGIN * suggest.unknown(row)
 
 
 def _likelihood(judge: Judge, pairs: Pairs, scripts: Scripts) -> Scores:

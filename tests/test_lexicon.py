@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,6 +110,17 @@ def test_what_was_found_wins_where_it_is_likelier(lexicon: Lexicon) -> None:
     assert texts(chosen(lexicon, -3.0, ["wrd"], ["world"])) == ["world"], "found at -1, the way to `word` is at -3"
     assert texts(chosen(lexicon, -0.5, ["wrd"], ["world"])) == ["word"]
     assert texts(chosen(lexicon, -0.5, ["word"], ["world"])) == ["word"], "to leave it alone is likelier"
+
+
+def test_common_words_are_preferred_where_the_list_says_how_common(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("ward 1\nword 900000\nwoad 1\n")
+    assert texts(chosen(Lexicon.read(path), -1.0, ["wod"], ["wod"])) == ["word"]
+    path.write_text("ward 900000\nword 1\nwoad 1\n")
+    assert texts(chosen(Lexicon.read(path), -1.0, ["wrd"], ["wrd"])) == ["ward"]
+    assert sum(Lexicon.read(path).commonness.values()) == pytest.approx(0)
+    path.write_text("ward 900000\nword\n")
+    assert set(Lexicon.read(path).commonness.values()) == {0.0}, "not all have a number"
 
 
 def test_it_is_for_text_alone(lexicon: Lexicon) -> None:
