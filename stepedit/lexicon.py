@@ -45,6 +45,7 @@ class Lexicon:
             self._of_length.setdefault(len(word), []).append(word)
         self._rank = {word: rank for rank, word in enumerate(self.written)}
         self._near: dict[str, list[str]] = {}
+        self._lists: dict[tuple[int, int], list[str]] = {}  # words of about a length; there are few lengths
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
@@ -72,12 +73,18 @@ class Lexicon:
             if len(self._near) >= REMEMBERED:
                 self._near.clear()
             most = 1 if len(word) < 4 else 2 if len(word) < 7 else 3
-            lengths = range(len(word) - most, len(word) + most + 1)
-            words = [known for length in lengths for known in self._of_length.get(length, [])]
+            words = self._about(len(word), most)
             found = process.extract(word, words, scorer=OSA.distance, score_cutoff=most, limit=None)
             best = sorted(found, key=lambda each: (each[1], self._rank[each[0]]))[:MOST]
             self._near[word] = [self.written[known] for known, *_ in best]
         return self._near[word]
+
+    def _about(self, length: int, most: int) -> list[str]:
+        """Known words of about this length."""
+        if (length, most) not in self._lists:
+            lengths = range(length - most, length + most + 1)
+            self._lists[length, most] = [known for each in lengths for known in self._of_length.get(each, [])]
+        return self._lists[length, most]
 
     def check(self, vocabulary: Vocabulary) -> Checker:
         """The check that a search asks, for texts in the ids of a vocabulary."""
