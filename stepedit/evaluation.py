@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 import torch
@@ -98,11 +99,16 @@ def predict(
 
     `words` knows the tokens, if the task's own vocabulary does not know all of them.
     """
-    known = words or method.task.vocabulary
-    parts = [method.task.windows(row, known) for row in sources]
-    cut = Sequences.from_rows([part for each in parts for part in each])
-    found = iter(_predict(programmer, method, cut, trace, progress, looking))
-    return [_joined(each, [next(found) for _ in each]) for each in parts]
+    task, known = method.task, words or method.task.vocabulary
+    parts = [task.windows(row, known) for row in sources]
+    looked_at = [[task.editable(part, known) for part in each] for each in parts]
+    cut = [part for each, which in zip(parts, looked_at, strict=True) for part in compress(each, which)]
+    found = iter(_predict(programmer, method, Sequences.from_rows(cut), trace, progress, looking))
+    outcomes = [
+        [next(found) if yes else Outcome(tuple(part), 0, True) for part, yes in zip(each, which, strict=True)]
+        for each, which in zip(parts, looked_at, strict=True)
+    ]
+    return list(map(_joined, parts, outcomes))
 
 
 def _predict(

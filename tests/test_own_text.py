@@ -218,13 +218,22 @@ def test_a_line_of_a_million_letters_comes_back_whole() -> None:
 
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), max_size=4))
 def test_windows_of_any_text_are_the_text(texts: list[str]) -> None:
-    for task in (ParallelText(window=7), ParallelText(level="word", window=3)):
+    of_words = ParallelText(window=7, known=tuple("abc"), brought=("a",))
+    for task in (ParallelText(window=7), ParallelText(level="word", window=3), of_words):
         names = task.vocabulary.opened()
         for text in texts:
             row = names.ids(names.split(text))
             parts = task.windows(row, names)
             assert [token for part in parts for token in part] == row
             assert all(0 < len(part) <= task.window for part in parts)
+
+
+def test_what_was_learned_from_single_words_is_done_word_by_word() -> None:
+    task = ParallelText(window=7, known=("a", "b", "'"), brought=("a",))
+    words = task.vocabulary.opened()
+    parts = task.windows(words.ids(words.split("ab, ba' — Ça7 abababababa")), words)
+    assert [words.text(part) for part in parts] == ["ab", ", ", "ba'", " — ", "Ça7", " ", "abababa", "baba"]
+    assert [task.editable(part, words) for part in parts] == [True, False, True, False, True, False, True, True]
 
 
 @given(text=st.text("ab. ", max_size=60), other=st.text("ab. ", max_size=60))

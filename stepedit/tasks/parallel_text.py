@@ -25,7 +25,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Annotated, Any, ClassVar, Self
+from unicodedata import combining
 
 import numpy as np
 from pydantic import Field
@@ -218,7 +220,33 @@ class ParallelText(Task):
         return Pairs(*(Sequences.from_rows([self.vocabulary.ids(pair[side]) for pair in cut]) for side in (0, 1)))
 
     def windows(self, row: Sequence[int], words: Vocabulary) -> list[list[int]]:
-        """A long text in parts, cut behind the end of a sentence or before a blank where there is one."""
+        """A long text in parts, cut behind the end of a sentence or before a blank where there is one.
+
+        What was learned from single words is done word by word.
+        """
+        if not self._of_words:
+            return self._windows(row, words)
+        runs = groupby(row, key=lambda token: self._inside(words.name(token)))
+        return [part for _, run in runs for part in self._windows(list(run), words)]
+
+    def editable(self, part: Sequence[int], words: Vocabulary) -> bool:
+        """Where words are edited one by one, what stands between them is left alone."""
+        return not self._of_words or any(self._inside(words.name(token)) for token in part)
+
+    @cached_property
+    def _of_words(self) -> bool:
+        """Whether the pairs were single words: letters, and no blank among them."""
+        return self.level == "char" and not any(token.isspace() for token in self.known)
+
+    def _inside(self, name: str) -> bool:
+        """Whether a token is part of a word."""
+        return name in self._known or all(letter.isalnum() or combining(letter) for letter in name)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.known)
+
+    def _windows(self, row: Sequence[int], words: Vocabulary) -> list[list[int]]:
         parts, begin = list[list[int]](), 0
         while len(row) - begin > self.window:
             ends = range(begin + self.window, begin + self.window // 2, -1)

@@ -116,6 +116,10 @@ class Task(ABC):
         """A text in the parts in which it is edited."""
         return [list(row)]
 
+    def editable(self, part: Sequence[int], words: Vocabulary) -> bool:
+        """Whether such a part is looked at at all."""
+        return True
+
     def summary(self, pairs: Pairs, predictions: Sequences, chrf: bool = False) -> dict[str, dict[str, float]]:
         """What else there is to say of predictions, beside the same of sources left as they are."""
         return {}
