@@ -18,7 +18,7 @@ import numpy as np
 from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
 
-PUNCTUATION = re.compile(r"(?<=\w)[.,;:!?。，、；：！？؟،؛।]+(?=[\s\"'”’)\]]|$)|(?<=\w)[。，、；：！？]")
+PUNCTUATION = re.compile(r"(?<=[\w\"'”’)\]])[.,;:!?。，、；：！？؟،؛।]+(?=[\s\"'”’)\]]|$)|(?<=\w)[。，、；：！？]")
 PROSE = re.compile(r"\w+ (?:.* )?[^\W\d_]+.*[.!?:]")
 WAYS = ("punctuation", "case", "spaces", "typos")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
