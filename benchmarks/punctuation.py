@@ -1,7 +1,7 @@
 """Punctuation and capitals: precision, recall and F1 of every mark, beside the commonest mark of each place.
 
     stepedit corrupt --out pairs.jsonl
-    stepedit train --data pairs.jsonl --level word --mode augmented --out runs/punctuation
+    stepedit train --data pairs.jsonl --level word --mode augmented --order random --out runs/punctuation
     python -m benchmarks.punctuation runs/punctuation
 
 The baseline knows from training which mark is the commonest inside a sentence (none) and at its end, and that a
@@ -50,7 +50,8 @@ def table(title: str, targets: Sequence[str], results: Sequence[str], shown: Seq
     lines = []
     for mark in shown:
         counts = total([Counts(mark in has, mark in wanted, mark in wanted and mark in has) for wanted, has in every])
-        figures = f"{counts.asked:>8,} {counts.precision:>10.1%} {counts.recall:>8.1%} {counts.f(1):>8.1%}"
+        precision = f"{counts.precision:.1%}" if counts.made else "none put"
+        figures = f"{counts.asked:>8,} {precision:>10} {counts.recall:>8.1%} {counts.f(1):>8.1%}"
         lines.append(f"{title:<12} {mark:<8} {figures}")
     return lines
 

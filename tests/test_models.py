@@ -15,20 +15,42 @@ from stepedit.training import load_pairs
 from stepedit.tuning import tune
 
 LEAST = {"aor": 0.75, "aes": 0.9, "aec": 0.55}  # of the headline figure on 300 pairs it has not seen
+TEXTS = {
+    "spelling": {"a catagory, definately!": "a category, definitely!", "日本 42": "日本 42"},
+    "punctuation": {
+        "for example the following code prints a list of all names": (
+            "For example, the following code prints a list of all names:"
+        ),
+        "the python interpreter calls it when an instance is created": (
+            "The Python interpreter calls it when an instance is created."
+        ),
+    },
+}
 COMMAND = [sys.executable, "-c", "from stepedit.cli import main; main()"]
 
 
 def test_they_are_there() -> None:
-    assert set(checkpoints.shipped_models()) == set(LEAST)
+    assert set(checkpoints.shipped_models()) == {*LEAST, *TEXTS}
 
 
-@pytest.mark.parametrize("name", LEAST)
-def test_it_is_small_says_how_it_was_made_and_is_right(name: str) -> None:
+@pytest.mark.parametrize("name", [*LEAST, *TEXTS])
+def test_it_is_small_and_says_how_it_was_made(name: str) -> None:
     folder = checkpoints.find(name)
     assert checkpoints.is_shipped(folder)
     assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
-    card = (folder / "README.md").read_text()
-    assert f"stepedit train {name} " in card
+    run = checkpoints.read_run(folder)
+    assert f"stepedit train {run.task} " in (folder / "README.md").read_text()
+    assert run.data is None or not Path(run.data).is_absolute()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_it_edits_text(name: str) -> None:
+    edited = Editor.load(name).edit(list(TEXTS[name]))
+    assert [one.text for one in edited] == list(TEXTS[name].values())
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_it_is_right(name: str) -> None:
     editor = Editor.load(name)
     assert editor.run.data is None, "anyone can make its data again"
     pairs = load_pairs(editor.run)["test"].take(slice(300))
@@ -49,4 +71,4 @@ def test_it_answers_from_any_folder_and_stays_as_it_came(tmp_path: Path) -> None
 
 
 def test_the_server_takes_them_if_it_is_told_nothing() -> None:
-    assert set(LEAST) <= set(Shelf.load([]).editors)
+    assert {*LEAST, *TEXTS} <= set(Shelf.load([]).editors)
