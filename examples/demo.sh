@@ -6,10 +6,11 @@ set -eu
 if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); else bold="" plain=""; fi
 say() { printf '\n%s== %s%s\n' "$bold" "$1" "$plain"; }
 
-say "Models that come with stepedit, at once: operators put back, brackets worked out, errors repaired"
+say "Models that come with stepedit, at once: operators put back, brackets worked out, errors repaired, words spelled"
 stepedit edit aor "6 10 9 5 2" --trace
 stepedit edit aes "( 13 - 11 ) * 11 + ( - 42 + 101 ) - 25 == 56" --trace
 stepedit edit aec "10 - 7 + 2 + == 11" --trace
+stepedit edit spelling "a catagory of the enviroment, definately" --trace
 
 say "A data set: integers whose operators are to be restored (N=10, L=5, D=10,000)"
 stepedit data aor --numbers 10 --length 5 --size 10000 --seed 0 --out demo/aor --force
