@@ -38,8 +38,10 @@ def report(
     collection = collect(runs)
     if drawings is not None:
         drawings.mkdir(parents=True, exist_ok=True)
-        for one in reports.drawings(collection):
+        drawn = reports.drawings(collection)
+        for one in drawn:
             write_whole(drawings / f"{one.name}.svg", one.svg.encode())
+        typer.echo(f"{drawings}: {', '.join(f'{one.name}.svg' for one in drawn) or 'nothing to draw yet'}", err=True)
         if out is None and not (markdown or as_csv):
             return
     make = reports.as_markdown if markdown else reports.as_csv if as_csv else reports.as_html

@@ -98,6 +98,11 @@ class Collection:
         """The runs of a setting, or a row without any."""
         return self.rows.get(setting, Row(setting, ()))
 
+    def any_variant(self, setting: Setting) -> Row:
+        """Likewise; where there are none with the preset's options, those with others, if these are all the same."""
+        others = [row for at, row in self.rows.items() if at._replace(variant="") == setting]
+        return others[0] if len(others) == 1 else self.row(setting)
+
     def table(self) -> list[Row]:
         """The paper's main table."""
         return [self.row(setting) for setting in main_settings()]

@@ -86,7 +86,9 @@ def along(collection: Collection, task: str, axis: str) -> Figure | None:
 
 def _points(collection: Collection, task: str, method: str, mode: str, settings: Sequence[dict[str, int]]) -> list[Row]:
     """A row for each setting, if any of them has a run."""
-    rows = [collection.row(Setting(task, method, mode, at["numbers"], at["length"], at["size"])) for at in settings]
+    rows = [
+        collection.any_variant(Setting(task, method, mode, at["numbers"], at["length"], at["size"])) for at in settings
+    ]
     return rows if any(row.runs for row in rows) else []
 
 
@@ -112,7 +114,13 @@ def _draw_line(
         ends = [row.interval(metric) or (gap, gap) for row in rows]
         bars = [[y - 100 * low for y, (low, _) in zip(means, ends, strict=True)]]
         bars += [[100 * high - y for y, (_, high) in zip(means, ends, strict=True)]]
-        place.errorbar(xs, means, yerr=bars, linewidth=1.8, capsize=2, label=f"{method}, stepedit", **look(method))
+        place.errorbar(xs, means, yerr=bars, linewidth=1.8, capsize=2, label=_named(method, rows), **look(method))
+
+
+def _named(method: str, rows: Sequence[Row]) -> str:
+    """A method, with the options that it was not the default with."""
+    variants = list(dict.fromkeys(row.setting.variant for row in rows if row.runs and row.setting.variant))
+    return f"{method}, stepedit" + (f"\n({'; '.join(variants)})" if variants else "")
 
 
 def curves(rows: Sequence[Row]) -> Figure | None:
