@@ -106,6 +106,11 @@ class Suggestions:
         """How many words of a text are not in the list."""
         return len(self.lexicon.unknown(self.vocabulary.text(row)))
 
+    def settled(self, row: Sequence[int]) -> bool:
+        """Whether a text is nothing but one word of the list."""
+        text = self.vocabulary.text(row)
+        return len(tokens.words(text)) == 1 and self.lexicon.knows(text)
+
     def common(self, row: Sequence[int]) -> float:
         """How common the words are that are in it: logarithms, added up."""
         words = tokens.words(self.vocabulary.text(row))

@@ -45,6 +45,9 @@ class Suggester(Protocol):
     def unknown(self, row: Sequence[int]) -> int:
         """How many words of a text are not in the list."""
 
+    def settled(self, row: Sequence[int]) -> bool:
+        """Whether a text is nothing but one word of the list."""
+
     def common(self, row: Sequence[int]) -> float:
         """How common the words are that are in it: logarithms, added up."""
 
@@ -89,14 +92,17 @@ class Chooser:
 def improved(
     sources: Sequences, found: Sequence[Outcome], suggest: Suggester, judge: Judge, task: Task, trace: bool
 ) -> list[Outcome]:
-    """What was found for each source, or what was suggested, if that is better."""
+    """What was found for each source, or what was suggested, if that is better; a single word of the list stays."""
     if not len(sources):
         return []
     chooser = Chooser(sources, suggest, judge, task)
     texts, good = chooser.chosen()
     _, judged = chooser.best([[outcome.tokens] for outcome in found])
-    made = list(found)
+    made, rows = list(found), sources.rows()
     for index, outcome in enumerate(found):
+        if suggest.settled(rows[index]):
+            made[index] = Outcome(tuple(rows[index]), 0, True)
+            continue
         searched = outcome.score + _worth(suggest, outcome.tokens, outcome.steps)
         if good[index] > max(judged[index], searched):
             made[index] = _walked(judge, sources.take([index]), texts[index], task, trace)

@@ -122,6 +122,10 @@ def load_pairs(
     """The splits of a run: read from where its data lie, or made again from its seed; one of them with whole lines."""
     task = TASKS[run.task].from_options(run.task_options)
     if run.data is not None:
+        if not Path(run.data).exists():
+            raise DataError(
+                f"{run.data}: the pairs that this was taught with are not here; `evaluate` takes others: --data"
+            )
         dataset = datasets.for_training(run.data, run.targets, run.source, run.target)
         return {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
     pairs = task.generate(run.size, np.random.default_rng(run.seed), progress)

@@ -112,6 +112,10 @@ def test_what_was_found_wins_where_it_is_likelier(lexicon: Lexicon) -> None:
     assert texts(chosen(lexicon, -0.5, ["word"], ["world"])) == ["word"], "to leave it alone is likelier"
 
 
+def test_a_word_of_the_list_stays_whatever_the_programmer_likes(lexicon: Lexicon) -> None:
+    assert texts(chosen(lexicon, -0.1, ["word", "wrd"], ["world", "world"])) == ["word", "word"]
+
+
 def test_common_words_are_preferred_where_the_list_says_how_common(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("ward 1\nword 900000\nwoad 1\n")

@@ -152,7 +152,7 @@ def _edited(wish: Wish, batch: Sequence[tuple[str, str]], first: int) -> tuple[l
     with located(f"lines from {first + 1} on" if first else "input"):
         results = editor.edit(texts, wish.trace or wish.as_json, wish.beam, wish.verify, wish.least, lexicon)
     shown = [_shown(one, end, wish) for one, (_, end) in zip(results, batch, strict=True)]
-    refused = [one.source for one in results if one.verified is False]
+    refused = [one.source for one in results if one.verified is False] if wish.verify else []
     return shown, [f"the check does not accept any result found for {source!r}" for source in refused]
 
 

@@ -25,6 +25,12 @@ def evaluate(
     targets: Annotated[
         Path | None, typer.Option(help="The targets, if --data is a file of sources only.", show_default=False)
     ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Column of the source in --data.", show_default="the run's")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the target in --data.", show_default="the run's")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
     beam: Beam = 1,
     verify: Verify = False,
@@ -56,7 +62,7 @@ def evaluate(
     if data is not None:
         own = checkpoints.read_run(place)
         task = make_method(own).task
-        read = datasets.read(data, own.source, own.target, targets)
+        read = datasets.read(data, source or own.source, target or own.target, targets)
         split = split or ("all" if set(read.splits) == {"all"} else "test")
         others = {name: lines.encode(task, whole=name == split) for name, lines in read.splits.items()}
     split = split or "test"

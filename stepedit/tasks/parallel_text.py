@@ -21,6 +21,7 @@ errors stand in for them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ MOST_EDITS = 32
 BLURRED = 0.1  # of the known tokens
 FARTHEST = 20_000  # tokens of a text that two texts are compared over
 ENDS = tuple(".!?;。！？؟।")
+CODE = re.compile(r"://|[^\W_][@_\\/.:][^\W_]")  # addresses, paths, names of things
 TOO_DIFFERENT = "the sources and targets that differ have too little in common to be compared"
 
 
@@ -226,12 +228,21 @@ class ParallelText(Task):
         """
         if not self._of_words:
             return self._windows(row, words)
-        runs = groupby(row, key=lambda token: self._inside(words.name(token)))
-        return [part for _, run in runs for part in self._windows(list(run), words)]
+        parts = list[list[int]]()
+        for _, chunk in groupby(row, key=lambda token: words.name(token).isspace()):
+            tokens = list(chunk)
+            if CODE.search("".join(map(words.name, tokens))):
+                parts.append(tokens)
+                continue
+            runs = groupby(tokens, key=lambda token: self._inside(words.name(token)))
+            parts += [part for _, run in runs for part in self._windows(list(run), words)]
+        return parts
 
     def editable(self, part: Sequence[int], words: Vocabulary) -> bool:
-        """Where words are edited one by one, what stands between them is left alone."""
-        return not self._of_words or any(self._inside(words.name(token)) for token in part)
+        """Where words are edited one by one, all that is no word is left alone: addresses, and what has digits, too."""
+        names = [words.name(token) for token in part]
+        strange = any(name.isdigit() and name not in self._known for name in names)
+        return not self._of_words or (all(map(self._inside, names)) and not strange)
 
     @cached_property
     def _of_words(self) -> bool:
