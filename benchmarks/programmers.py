@@ -59,7 +59,9 @@ def speed() -> None:
     print("(two layers, no plan) and the default, which is better (four layers, with a plan)")
     jobs: Jobs = {name: partial(step, each) for name, each in nets.items()}
     _line("teaching, batch 256", 256, interleaved(jobs, rounds=7), 5)
-    for size, aim, rounds in ((256, 8, 5), (1, 3, 15)):
+    for each in nets.values():
+        each.net.eval()
+    for size, aim, rounds in ((256, 8, 7), (1, 3, 41)):
         ways = way(nets[PAPER], size)
         jobs = {name: partial(edit, each, ways) for name, each in nets.items()}
         _line(f"editing, batch {size}", size, interleaved(jobs, rounds), aim)
@@ -78,12 +80,10 @@ def way(of: Trainer, size: int) -> list[States]:
 
 def edit(of: Trainer, ways: list[States]) -> object:
     """Ask for an action on every state, and make the edit."""
-    net, template = of.net.eval(), of.method.task.template
     made = []
     for states in ways:
-        actions = net.write(states.ids, states.lengths).symbols
-        made.append(step_batch(states.ids, states.lengths, actions, template))
-    net.train()
+        actions = of.net.write(states.ids, states.lengths).symbols
+        made.append(step_batch(states.ids, states.lengths, actions, of.method.task.template))
     return made
 
 
