@@ -298,7 +298,8 @@ def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[
 def _columns(where: str, names: list[str], source: str, target: str) -> tuple[int, int]:
     for wanted in (source, target):
         if wanted not in names:
-            raise DataError(f"{where}: no column {wanted!r}; the columns are: {', '.join(names) or '(none)'}")
+            shown = [" ".join(name.split()) for name in names]  # a quoted name may have several lines
+            raise DataError(f"{where}: no column {wanted!r}; the columns are: {', '.join(shown) or '(none)'}")
     return names.index(source), names.index(target)
 
 
