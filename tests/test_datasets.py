@@ -103,6 +103,7 @@ def test_a_pair_that_is_none_of_the_task_is_named_with_its_file_and_line(tmp_pat
         ("p.csv", b"wrong,right,id\na,b,c\n", "p.csv:1: no column 'source'; the columns are: wrong, right, id"),
         ("p.csv", b"source,right\na,b\n", "p.csv:1: no column 'target'"),
         ("p.csv", b'source,target\n"a,b\n', "p.csv:2: a quote that is never closed"),
+        ("p.csv", b'"a\nb"\n', "the columns are: a b"),
         ("p.jsonl", b'{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl:2: not valid JSON"),
         ("p.jsonl", b"[1, 2]\n", "p.jsonl:1: a JSON object was expected"),
         ("p.jsonl", b'{"x": "a", "target": "b"}\n', "p.jsonl:1: no column 'source'; the columns are: x, target"),
