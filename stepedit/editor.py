@@ -128,6 +128,8 @@ class Editor:
         `least` is how sure the programmer has to be of an edit, if not as sure as it was tuned to be. A lexicon is a
         check of its own, for text: see `suggestions`.
         """
+        if isinstance(texts, str):
+            raise UserError("a list of texts was expected, not a single text")
         words = self.method.task.vocabulary.opened()
         rows = self._rows(texts, words)
         looking = self._looking(beam, verify, least, lexicon, words)

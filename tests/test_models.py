@@ -70,5 +70,10 @@ def test_it_answers_from_any_folder_and_stays_as_it_came(tmp_path: Path) -> None
     assert sorted(path.name for path in checkpoints.find("aor").iterdir()) == before
 
 
+def test_a_single_text_is_not_taken_for_many() -> None:
+    with pytest.raises(UserError, match="a list of texts"):
+        Editor.load("aor").edit("6 10 9 5 2")
+
+
 def test_the_server_takes_them_if_it_is_told_nothing() -> None:
     assert {*LEAST, *TEXTS} <= set(Shelf.load([]).editors)
