@@ -134,7 +134,7 @@ def repeating(run: Run) -> str:
 
 
 def find(place: str | Path) -> Path:
-    """A run's folder: where it is said to be, or, by a task's name, the model that comes with stepedit."""
+    """A run's folder: where it is said to be, or, by its name, a model that comes with stepedit."""
     folder, shipped = Path(place), _shipped()
     if folder.exists() or not str(place).isidentifier() or not (shipped / place / CONFIG).exists():
         return folder
