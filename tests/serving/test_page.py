@@ -141,9 +141,9 @@ def test_methods_stand_side_by_side_on_the_same_text(page: Page) -> None:
     ]
     page.click("#play")
     page.click("#last")
-    expect(page.locator(".verdict", has_text="finished").or_(page.locator(".verdict", has_text="limit"))).to_have_count(
-        3
-    )
+    expect(
+        page.locator(".verdict", has_text="finished").or_(page.locator(".verdict", has_text="stopped"))
+    ).to_have_count(3)
     shot(page, "compare")
 
 
