@@ -163,6 +163,21 @@ def test_an_answer_that_comes_too_late_is_not_shown(page: Page) -> None:
     page.unroute("**/api/edit")
 
 
+def test_what_is_typed_before_the_first_example_comes_stays(page: Page, address: str) -> None:
+    def slowly(route: Route) -> None:
+        time.sleep(0.6)
+        route.continue_()
+
+    page.route("**/example?seed=1", slowly)
+    page.goto(address)
+    with page.expect_response("**/example?seed=1"):
+        page.fill("#text", "9 5 2")
+    page.click("#edit")
+    expect(page.locator(".way button").first).to_have_text("9 5 2")
+    expect(page.locator("#text")).to_have_value("9 5 2")
+    page.unroute("**/example?seed=1")
+
+
 def test_a_random_example_is_drawn_and_edited(page: Page) -> None:
     page.click("#random")
     expect(page.locator(".card")).to_be_visible()

@@ -275,10 +275,11 @@ function keys(event) {
 async function sample() {
   const mine = chosenModel();
   if (state.sampled === mine.task) return;
+  const old = state.sampled === null ? $("text").defaultValue : $("text").value;
   state.sampled = mine.task;
   if (!mine.examples) return;
   const pair = await ask(`api/models/${encodeURIComponent(mine.name)}/example?seed=1`);
-  if (chosenModel() === mine) $("text").value = pair.source;
+  if (chosenModel() === mine && $("text").value === old) $("text").value = pair.source; // typed meanwhile: it stays
 }
 
 async function start() {
