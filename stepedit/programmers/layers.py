@@ -53,7 +53,7 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, mask_BT: Tensor) -> Layout:
         """Of the places where the mask is true. A graph cannot know how many those are, and takes padding along."""
-        if torch.compiler.is_exporting() or bool(mask_BT.all()):
+        if torch.compiler.is_compiling() or bool(mask_BT.all()):
             return cls(mask_BT, None)
         return cls(mask_BT, mask_BT.flatten().nonzero()[:, 0])
 
@@ -75,7 +75,7 @@ class Layout(NamedTuple):
 
     def seen(self) -> Tensor | None:
         """(B, 1, 1, T) what a token may look at; all, where nothing is padded."""
-        free = self.places is None and not torch.compiler.is_exporting()
+        free = self.places is None and not torch.compiler.is_compiling()
         return None if free else self.mask[:, None, None]
 
 
@@ -233,7 +233,7 @@ def split_heads(x_BTH: Tensor, heads: int) -> Tensor:
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """What queries (B, N, O, D) see of T values. Short texts, where nothing is learned, are looked at step by step."""
-    if torch.is_grad_enabled() or causal or key.shape[2] > SHORT or torch.compiler.is_exporting():
+    if torch.is_grad_enabled() or causal or torch.compiler.is_compiling() or key.shape[2] > SHORT:
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
     scores = query @ key.transpose(2, 3) * query.shape[3] ** -0.5
     return (scores.softmax(3) if mask is None else _shares(scores, mask)) @ value

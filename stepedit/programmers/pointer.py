@@ -27,6 +27,7 @@ from stepedit.errors import UserError
 from stepedit.interpreter import operations_of
 from stepedit.methods.method import Method, Said
 from stepedit.methods.recurrence import Recurrence
+from stepedit.programmers.compiling import Compiled, compiler
 from stepedit.programmers.layers import (
     IMPOSSIBLE,
     Draw,
@@ -85,6 +86,7 @@ class Pointer(Programmer):
             allowed[sorted(self.template.tokens)] = True
             self.register_buffer("allowed", allowed, persistent=False)
         self.others, self.oracle = options.others or 0.0, options.oracle
+        self.compiled: Compiled | None = None
         room = torch.tensor([ROOM.get(which, 1) for which in self.template.operations])
         index = torch.zeros(len(Operation), dtype=torch.long)
         index[list(self.template.operations)] = torch.arange(len(self.template.operations))
@@ -282,6 +284,8 @@ class Pointer(Programmer):
 
         Where DONE is likelier than all else together, that is settled; the others are looked at closely.
         """
+        if self.compiled is not None and self.compiled.fits(ids_BT):
+            return Said(*self.compiled(ids_BT, lengths_B))
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         states_BTH, turn_BH, says_BX = self.look(ids_BT, lengths_B)
         open_E = (says_BX[:, -1] <= log(0.5)).nonzero()[:, 0]
@@ -295,6 +299,20 @@ class Pointer(Programmer):
             actions_EKF, says_EK = self._likely(*parts, ids_BT[open_E], lengths_B[open_E], WIDTH)
             actions_BF[open_E.cpu()], sure_B[open_E.cpu()] = actions_EKF[:, 0], says_EK[:, 0].exp()
         return Said(actions_BF, sure_B)
+
+    def likeliest(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+        """What `write` says, with all texts looked at closely, settled or not: as one graph it can be compiled."""
+        actions_BKF, says_BK = self._likely(*self.look(ids_BT, lengths_B), ids_BT, lengths_B, WIDTH)
+        return actions_BKF[:, 0], says_BK[:, 0].exp()
+
+    def speed_up(self) -> bool:
+        """Compile `likeliest`, for a single text."""
+        if self.device.type != "cpu" or compiler() is None:
+            return False
+        compiled = Compiled(self.likeliest)
+        compiled.warm_up()
+        self.compiled = compiled
+        return True
 
     @torch.inference_mode()
     def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -356,7 +374,7 @@ class Pointer(Programmer):
     def _brings(self, doing_B: Tensor) -> Tensor:
         """(B,) whether an operation brings a token."""
         which_B = self.operation_ids[doing_B]
-        return (which_B != Operation.DELETE) & (which_B != Operation.SWAP)
+        return (which_B != int(Operation.DELETE)) & (which_B != int(Operation.SWAP))
 
     def _actions(self, first_B: Tensor, last_B: Tensor, doing_B: Tensor, token_B: Tensor) -> Tensor:
         """(B, F) the actions that name these choices."""
@@ -407,7 +425,7 @@ def _pointed(query_EH: Tensor, row_E: Tensor, keys_BTH: Tensor) -> Tensor:
 
     The queries of a row are put side by side, so that no key has to be copied for each of them.
     """
-    if torch.compiler.is_exporting():
+    if torch.compiler.is_compiling():
         return (keys_BTH[row_E] @ query_EH[:, :, None])[..., 0]
     counts_B = torch.bincount(row_E, minlength=len(keys_BTH))
     slot_E = torch.arange(len(row_E), device=row_E.device) - (counts_B.cumsum(0) - counts_B)[row_E]

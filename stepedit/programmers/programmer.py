@@ -41,6 +41,10 @@ class Programmer(nn.Module, ABC):
     def says(self, states: States) -> Tensor:
         """(B,) the log-probability of what should be said about each state."""
 
+    def speed_up(self) -> bool:
+        """Compile what can be, where a compiler is present; whether anything was. What is said stays the same."""
+        return False
+
     @property
     def device(self) -> torch.device:
         """Where it lives."""
