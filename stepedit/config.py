@@ -83,6 +83,7 @@ class Options(BaseModel):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
+    "small": {"hidden": 80, "layers": 3},
     "paper": {
         "programmer": "seq2seq",
         "cell": "lstm",

@@ -25,8 +25,9 @@ def with_teaching(command: Callable[..., None]) -> Callable[..., None]:
     signature = signatures.signature(command, eval_str=True)  # typer does not look into strings here
     kept = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
     for name, field in Teaching.model_fields.items():
-        values = {preset: chosen.get(name, field.default) for preset, chosen in PRESETS.items()}
-        defaults = ", ".join(f"{preset}: {'auto' if value is None else value}" for preset, value in values.items())
+        usual = "auto" if field.default is None else str(field.default)
+        others = [f"{preset}: {chosen[name]}" for preset, chosen in PRESETS.items() if name in chosen]
+        defaults = "; ".join([usual, *others])
         option = typer.Option(
             f"--{name.replace('_', '-')}", help=field.description, show_default=defaults, metavar="VALUE"
         )
