@@ -156,8 +156,8 @@ class Editor:
     def speed_up(self) -> bool:
         """Compile what reads a text, where a C++ compiler is present; whether that was done.
 
-        It takes up to a minute, less when it was done before. Then a single text is edited about twice as fast, in the
-        same way; several at once take as long as before. Only the pointer programmer has something to compile.
+        It takes up to a minute, less when it was done before. Then a single text is edited 1.5 to 2 times as fast, in
+        the same way; several at once take as long as before. Only the pointer programmer has something to compile.
         """
         try:
             return self.programmer.speed_up()

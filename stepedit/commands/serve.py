@@ -32,8 +32,8 @@ def serve(
         bool,
         typer.Option(
             "--compile",
-            help="Compile models first, where a C++ compiler is present: a minute each, then single texts take half "
-            "the time.",
+            help="Compile models first, where a C++ compiler is present: up to a minute each the first time, then a "
+            "single text takes about two thirds of the time.",
         ),
     ] = False,
 ) -> None:
@@ -58,7 +58,7 @@ def serve(
         checkpoints.read_run(folder)
     shelf = Shelf.load(runs or []) if runs or not watch else Shelf({})
     if compiled:
-        _speed_up(shelf)
+        compile_models(shelf)
     app = make_app(shelf, watch or [])
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30, limit_concurrency=1_000
@@ -70,7 +70,7 @@ def serve(
     server.run(sockets=[listener])
 
 
-def _speed_up(shelf: Shelf) -> None:
+def compile_models(shelf: Shelf) -> None:
     """Compile what can be; a server without that is a slower one, and as good."""
     from stepedit.programmers.compiling import compiler
 

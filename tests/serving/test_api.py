@@ -22,7 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
+from stepedit.commands.serve import compile_models
 from stepedit.editor import Editor
+from stepedit.errors import UserError
 from stepedit.serving.api import Limits, make_app
 from stepedit.serving.guard import APART, Guard
 from stepedit.serving.shelf import Shelf
@@ -324,6 +326,35 @@ def test_the_server_binds_to_loopback_and_ends_on_sigterm_with_what_it_has_begun
     assert got == [200]
     process.communicate(timeout=30)
     assert process.returncode in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("compiler", "works", "said"),
+    [
+        ("no-such-compiler", True, "no C++ compiler found"),
+        (sys.executable, True, "compiling recurrence ... done"),
+        (sys.executable, False, "compiling tagging ... nothing to compile in it"),
+        (sys.executable, UserError("broken"), "failed; it is served as it is (broken)"),
+    ],
+)
+def test_what_is_compiled_is_said(
+    shelf: Shelf,
+    compiler: str,
+    works: bool | UserError,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def speed_up(_: Editor) -> bool:
+        if isinstance(works, UserError):
+            raise works
+        return works
+
+    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setattr(Editor, "speed_up", speed_up)
+    compile_models(shelf)
+    told = capsys.readouterr()
+    assert said in told.out + told.err
 
 
 def wait_until_up(base: str) -> None:
