@@ -135,10 +135,12 @@ def repeating(run: Run) -> str:
 
 def find(place: str | Path) -> Path:
     """A run's folder: where it is said to be, or, by its name, a model that comes with stepedit."""
-    folder, shipped = Path(place), _shipped()
-    if folder.exists() or not str(place).isidentifier() or not (shipped / place / CONFIG).exists():
+    folder, models = Path(place), shipped_models()
+    if folder.exists() or not str(place).isidentifier():
         return folder
-    return shipped / place
+    if str(place) not in models:
+        raise DataError(f"{place}: no run here, and no model that comes with stepedit ({', '.join(models)})")
+    return _shipped() / place
 
 
 def shipped_models() -> list[str]:
