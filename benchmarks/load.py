@@ -21,6 +21,7 @@ import torch
 import uvicorn
 
 from benchmarks.timing import verdict
+from stepedit.commands.serve import compile_models
 from stepedit.serving.api import Limits, make_app
 from stepedit.serving.batching import spare_threads
 from stepedit.serving.shelf import Shelf
@@ -57,19 +58,23 @@ class Measured:
         return self
 
 
-def serve(place: str, port: int, alone: bool) -> None:
+def serve(place: str, port: int, alone: bool, compiled: bool) -> None:
     """A server, until it is ended."""
     torch.set_num_threads(spare_threads())
-    app = make_app(Shelf.load([place]), limits=Limits(), alone=alone)
+    shelf = Shelf.load([place])
+    if compiled:
+        compile_models(shelf)
+    app = make_app(shelf, limits=Limits(), alone=alone)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
 @contextmanager
-def server(place: str, alone: bool) -> Iterator[tuple[int, int]]:
+def server(place: str, alone: bool = False, compiled: bool = False) -> Iterator[tuple[int, int]]:
     """A server process: its port and its process number."""
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(place, port, alone), daemon=True)
+    arguments = place, port, alone, compiled
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=arguments, daemon=True)
     process.start()
     asyncio.run(_until_up(port))
     try:
@@ -80,7 +85,7 @@ def server(place: str, alone: bool) -> Iterator[tuple[int, int]]:
 
 
 async def _until_up(port: int) -> None:
-    for _ in range(600):
+    for _ in range(3_000):  # compiling takes its time
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
@@ -133,17 +138,25 @@ def run(place: str, minutes: float, trace: bool) -> None:
         with server(place, alone) as (port, process):
             asyncio.run(load(port, body, 4, seconds=2))  # warm up
             for clients in (1, 16, 64):
-                good = asyncio.run(load(port, body, clients))[0].must_be(200)
-                print(
-                    f"  {clients:>2} clients   {good.rate:7.0f} requests/s   p50 {good.at(0.5):6.1f} ms   "
-                    f"p99 {good.at(0.99):6.1f} ms"
-                )
-                rates[alone] = good.rate
+                rates[alone] = _rate(port, body, clients)
             if not alone:
                 _flood(port, body)
                 _last(port, process, body, minutes)
+    with server(place, compiled=True) as (port, process):
+        _rate(port, body, 1)
+        print(f"  memory {memory(process):.0f} MB")
     ratio = rates[False] / rates[True]
     print(f"batching at 64 clients: {ratio:.1f} x   {verdict(ratio >= 3)} (3 x)")
+
+
+def _rate(port: int, body: bytes, clients: int) -> float:
+    """Requests in a second, and one line about them."""
+    good = asyncio.run(load(port, body, clients))[0].must_be(200)
+    print(
+        f"  {clients:>2} clients   {good.rate:7.0f} requests/s   p50 {good.at(0.5):6.1f} ms   "
+        f"p99 {good.at(0.99):6.1f} ms"
+    )
+    return good.rate
 
 
 def _flood(port: int, body: bytes) -> None:

@@ -157,7 +157,8 @@ class Editor:
         """Compile what reads a text, where a C++ compiler is present; whether that was done.
 
         It takes up to a minute, less when it was done before. Then a single text is edited 1.5 to 2 times as fast, in
-        the same way; several at once take as long as before. Only the pointer programmer has something to compile.
+        the same way; several at once, and with a beam, as before. Say before it how many threads torch is to use.
+        There is something to compile in the pointer programmer with Transformer cells.
         """
         try:
             return self.programmer.speed_up()

@@ -59,7 +59,7 @@ LAYERS = [
 SHARED = {
     "tasks": {"task", "arithmetic"},
     "methods": {"method"},
-    "programmers": {"programmer", "layers", "pointer"},
+    "programmers": {"compiling", "programmer", "layers", "pointer"},
     "experiments": {"grid", "worker", "places", "costs", "collection", "figures"},
     "serving": {"shelf", "batching", "guard", "shapes"},
     "commands": {"common", "watch"},

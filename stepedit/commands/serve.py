@@ -32,8 +32,8 @@ def serve(
         bool,
         typer.Option(
             "--compile",
-            help="Compile models first, where a C++ compiler is present: up to a minute each the first time, then a "
-            "single text takes about two thirds of the time.",
+            help="Compile models first, where a C++ compiler is present: up to a minute each the first time; then a "
+            "single text takes two thirds to three quarters of the time.",
         ),
     ] = False,
 ) -> None:
@@ -57,14 +57,14 @@ def serve(
     for folder in watch or []:
         checkpoints.read_run(folder)
     shelf = Shelf.load(runs or []) if runs or not watch else Shelf({})
-    if compiled:
-        compile_models(shelf)
     app = make_app(shelf, watch or [])
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30, limit_concurrency=1_000
     )
     server = uvicorn.Server(config)
     listener = config.bind_socket()
+    if compiled:
+        compile_models(shelf)
     where, at = listener.getsockname()[:2]
     typer.echo(f"serving {', '.join(shelf.editors) or 'learning curves'} on http://{where}:{at}; Ctrl-C stops it")
     server.run(sockets=[listener])

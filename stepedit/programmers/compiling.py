@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 Reading = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # ids (B, T), lengths (B,) -> of each text
+STANCE = threading.RLock()  # what torch does where a graph does not fit is the same for all threads
 
 
 def compiler() -> str | None:
@@ -30,8 +32,11 @@ class Compiled:
         self.reading: Reading = torch.compile(reading, dynamic=True, backend=backend)
 
     def warm_up(self) -> None:
-        """Make the graph; what torch or the compiler cannot do is raised."""
-        self._read(torch.ones(1, 5, dtype=torch.long), torch.full((1,), 5))
+        """Make the graph, and see that it does for another length; what torch or the compiler cannot do is raised."""
+        with STANCE:
+            self._read(torch.ones(1, 5, dtype=torch.long), torch.full((1,), 5))
+            with torch.compiler.set_stance("fail_on_recompile"):
+                self._read(torch.ones(1, 7, dtype=torch.long), torch.full((1,), 7))
 
     def fits(self, ids_BT: Tensor) -> bool:
         """Whether this is one text, of more than one token: torch takes sizes of 0 and 1 for special."""
@@ -39,8 +44,11 @@ class Compiled:
 
     def __call__(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
         """What the graph says; should it not do after all, nobody is made to wait for another one."""
-        with torch.compiler.set_stance("eager_on_recompile"):
+        with STANCE, torch.compiler.set_stance("eager_on_recompile"):
             return self._read(ids_BT, lengths_B)
+
+    def __deepcopy__(self, memo: object) -> None:
+        """The graph is of one net; a copy of that has to be compiled anew."""
 
     @torch.inference_mode()
     def _read(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:

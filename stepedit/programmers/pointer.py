@@ -284,7 +284,7 @@ class Pointer(Programmer):
 
         Where DONE is likelier than all else together, that is settled; the others are looked at closely.
         """
-        if self.compiled is not None and self.compiled.fits(ids_BT):
+        if self.compiled is not None and self.device.type == "cpu" and self.compiled.fits(ids_BT):
             return Said(*self.compiled(ids_BT, lengths_B))
         ids_BT, lengths_B = ids_BT.to(self.device), lengths_B.to(self.device)
         states_BTH, turn_BH, says_BX = self.look(ids_BT, lengths_B)
@@ -306,10 +306,10 @@ class Pointer(Programmer):
         return actions_BKF[:, 0], says_BK[:, 0].exp()
 
     def speed_up(self) -> bool:
-        """Compile `likeliest`, for a single text."""
-        if self.device.type != "cpu" or compiler() is None:
+        """Compile `likeliest`, for a single text; torch cannot make one graph of a recurrent net."""
+        if self.device.type != "cpu" or compiler() is None or not isinstance(self.encoder, TransformerEncoder):
             return False
-        compiled = Compiled(self.likeliest)
+        compiled = Compiled(self.eval().likeliest)
         compiled.warm_up()
         self.compiled = compiled
         return True
