@@ -49,10 +49,14 @@ class Lexicon:
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
-        """The first word of every line, and, if all have a number behind it, how often each occurs."""
-        lines = [line.split() for line in read_lines(path) if line.strip()]
-        counted = all(len(line) > 1 and line[1].isdecimal() for line in lines)
-        lexicon = cls([line[0] for line in lines], [int(line[1]) for line in lines] if counted else None)
+        """The first word of every line, and, if the first line has a number behind it, how often each occurs."""
+        lines = [(number, line.split()) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
+        counts = [int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else None for _, parts in lines]
+        if counts[0] is not None and None in counts:
+            odd = lines[counts.index(None)][0]
+            raise DataError(f"{path}: line {odd} has no number behind its word, unlike line {lines[0][0]}")
+        counted = None if counts[0] is None else [count or 0 for count in counts]
+        lexicon = cls([parts[0] for _, parts in lines], counted)
         if not lexicon.written:
             raise DataError(f"{path}: a word on each line was expected")
         return lexicon

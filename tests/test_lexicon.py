@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stepedit.batches import States
 from stepedit.editor import Editor
-from stepedit.errors import UserError
+from stepedit.errors import DataError, UserError
 from stepedit.interpreter import Outcome
 from stepedit.lexicon import Lexicon, Suggestions
 from stepedit.sequences import Sequences
@@ -123,8 +123,11 @@ def test_common_words_are_preferred_where_the_list_says_how_common(tmp_path: Pat
     path.write_text("ward 900000\nword 1\nwoad 1\n")
     assert texts(chosen(Lexicon.read(path), -1.0, ["wrd"], ["wrd"])) == ["ward"]
     assert sum(Lexicon.read(path).commonness.values()) == pytest.approx(0)
-    path.write_text("ward 900000\nword\n")
-    assert set(Lexicon.read(path).commonness.values()) == {0.0}, "not all have a number"
+    path.write_text("ward of the state\ncatch 22\n")
+    assert set(Lexicon.read(path).commonness.values()) == {0.0}
+    path.write_text("ward 9\n\nword\n")
+    with pytest.raises(DataError, match="line 3 has no number behind its word, unlike line 1"):
+        Lexicon.read(path)
 
 
 def test_it_is_for_text_alone(lexicon: Lexicon) -> None:
