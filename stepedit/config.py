@@ -135,4 +135,5 @@ def checked(kind: type[Config], values: dict[str, Any]) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{place}: {first['msg']}, not {first['input']!r}" if place else first["msg"]) from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{place}: {said}, not {first['input']!r}" if place else said) from None

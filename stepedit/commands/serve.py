@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,7 +63,7 @@ def serve(
         app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30, limit_concurrency=1_000
     )
     server = uvicorn.Server(config)
-    listener = config.bind_socket()
+    listener = listen(host, port)
     if compiled:
         compile_models(shelf)
     where, at = listener.getsockname()[:2]
@@ -70,15 +71,25 @@ def serve(
     server.run(sockets=[listener])
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """A socket there; UserError if it is taken, or none of this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (")[0]
+        raise UserError(f"cannot listen on {host}, port {port}: {reason}; --port 0 takes any that is free") from None
+
+
 def compile_models(shelf: Shelf) -> None:
     """Compile what can be; a server without that is a slower one, and as good."""
     from stepedit.programmers.compiling import compiler
 
     if compiler() is None:
-        typer.echo("stepedit: no C++ compiler found (CXX names one), so nothing is compiled", err=True)
+        typer.echo("stepedit: no C++ compiler found (the variable CXX may name one); nothing is compiled", err=True)
         return
     for name, editor in shelf.editors.items():
-        typer.echo(f"compiling {name} ...", nl=False)
+        typer.echo(f"compiling {name}, up to a minute the first time ...", nl=False)
         try:
             done = "done" if editor.speed_up() else "nothing to compile in it"
         except UserError as error:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -28,8 +28,12 @@ def with_teaching(command: Callable[..., None]) -> Callable[..., None]:
         usual = "auto" if field.default is None else str(field.default)
         others = [f"{preset}: {chosen[name]}" for preset, chosen in PRESETS.items() if name in chosen]
         defaults = "; ".join([usual, *others])
+        names = [str(value) for value in get_args(field.annotation) if isinstance(value, str)]
         option = typer.Option(
-            f"--{name.replace('_', '-')}", help=field.description, show_default=defaults, metavar="VALUE"
+            f"--{name.replace('_', '-')}",
+            help=field.description,
+            show_default=defaults,
+            metavar="|".join(names) or "VALUE",
         )
         kind = Annotated[str | None, option]
         kept.append(signatures.Parameter(name, signatures.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
@@ -77,7 +81,11 @@ def train(
     option: Options = None,
     preset: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(PRESETS)}: defaults of the options below.", show_default="fast"),
+        typer.Option(
+            help="fast; small: a smaller net, less good and quicker; paper: the paper's net and training. "
+            "They set the defaults of the options below.",
+            show_default="fast",
+        ),
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, help="Stop then.", show_default="no limit")] = None,
     max_minutes: Annotated[

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from stepedit.commands.serve import compile_models
+from stepedit.commands.serve import compile_models, listen
 from stepedit.editor import Editor
 from stepedit.errors import UserError
 from stepedit.serving.api import Limits, make_app
@@ -328,12 +328,19 @@ def test_the_server_binds_to_loopback_and_ends_on_sigterm_with_what_it_has_begun
     assert process.returncode in (0, -signal.SIGTERM)
 
 
+def test_a_port_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"^cannot listen on 127.0.0.1, port {port}: [^(]*; --port 0 takes any"):
+            listen("127.0.0.1", port)
+
+
 @pytest.mark.parametrize(
     ("compiler", "works", "said"),
     [
         ("no-such-compiler", True, "no C++ compiler found"),
-        (sys.executable, True, "compiling recurrence ... done"),
-        (sys.executable, False, "compiling tagging ... nothing to compile in it"),
+        (sys.executable, True, "compiling recurrence, up to a minute the first time ... done"),
+        (sys.executable, False, "compiling tagging, up to a minute the first time ... nothing to compile in it"),
         (sys.executable, UserError("broken"), "failed; it is served as it is (broken)"),
     ],
 )

@@ -178,6 +178,25 @@ def test_what_is_typed_before_the_first_example_comes_stays(page: Page, address:
     page.unroute("**/example?seed=1")
 
 
+def test_what_is_typed_stays_when_another_model_is_chosen(page: Page, address: str) -> None:
+    def as_if_of_other_tasks(route: Route) -> None:
+        models = route.fetch().json()
+        route.fulfill(json=[{**model, "task": model["name"]} for model in models])
+
+    page.route("**/api/models", as_if_of_other_tasks)
+    page.goto(address)
+    expect(page.locator("#text")).not_to_have_value("")  # an example has come
+    page.fill("#text", "9 5 2")
+    page.select_option("#model", "tagging")
+    page.select_option("#model", "recurrence")
+    expect(page.locator("#text")).to_have_value("9 5 2")
+    page.fill("#text", "")
+    with page.expect_response("**/example?seed=1"):
+        page.select_option("#model", "tagging")
+    expect(page.locator("#text")).to_have_value(re.compile(r"\d"))
+    page.unroute("**/api/models")
+
+
 def test_a_random_example_is_drawn_and_edited(page: Page) -> None:
     page.click("#random")
     expect(page.locator(".card")).to_be_visible()

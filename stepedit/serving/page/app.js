@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const SLOW = 1100; // milliseconds between steps
 
-const state = { models: [], shown: [], at: 0, steps: 0, timer: null, asked: 0, sampled: null };
+const state = { models: [], shown: [], at: 0, steps: 0, timer: null, asked: 0, sampled: null, placed: "" };
 
 function make(name, className, text) {
   const node = document.createElement(name);
@@ -237,7 +237,7 @@ async function random() {
   try {
     const pair = await ask(`api/models/${encodeURIComponent($("model").value)}/example`);
     if (turn !== state.asked) return;
-    $("text").value = pair.source;
+    place(pair.source);
     await edit();
   } catch (error) {
     complain(error);
@@ -271,15 +271,21 @@ function keys(event) {
   moves[event.key]();
 }
 
-// A text that the chosen model can read, to begin with; what the user has typed for the same task stays.
+// A text of ours, which another one may replace; what the user has typed stays.
+function place(text) {
+  $("text").value = state.placed = text;
+}
+
+const untouched = () => ["", state.placed].includes($("text").value);
+
+// A text that the chosen model can read, to begin with.
 async function sample() {
   const mine = chosenModel();
   if (state.sampled === mine.task) return;
-  const old = state.sampled === null ? $("text").defaultValue : $("text").value;
   state.sampled = mine.task;
-  if (!mine.examples) return;
+  if (!mine.examples || !untouched()) return;
   const pair = await ask(`api/models/${encodeURIComponent(mine.name)}/example?seed=1`);
-  if (chosenModel() === mine && $("text").value === old) $("text").value = pair.source; // typed meanwhile: it stays
+  if (chosenModel() === mine && untouched()) place(pair.source);
 }
 
 async function start() {
