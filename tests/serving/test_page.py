@@ -17,6 +17,7 @@ from tests.browser import find
 BROWSER = find()
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser; `python -m tests.browser` tries to install one")
 ARTEFACTS = Path(__file__).parents[2] / "test-artefacts"
+expect.set_options(timeout=30_000)  # a busy machine is slow
 
 
 @pytest.fixture(scope="module")
