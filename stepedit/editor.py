@@ -123,7 +123,7 @@ class Editor:
         least: float | None = None,
         lexicon: Lexicon | None = None,
     ) -> list[Edited]:
-        """Each text edited, in order; DataError names the first (from 1) that cannot be edited.
+        """Each text edited, in order; DataError says which of several (from 1) cannot be edited.
 
         `least` is how sure the programmer has to be of an edit, if not as sure as it was tuned to be. A lexicon is a
         check of its own, for text: see `suggestions`.
@@ -184,13 +184,13 @@ class Editor:
     def _rows(self, texts: Sequence[str], words: Vocabulary) -> list[list[int]]:
         rows = []
         for number, text in enumerate(texts, start=1):
+            where = f"line {number}: " if len(texts) > 1 else ""
             try:
                 rows.append(words.ids(words.split(text)))
             except DataError as error:
-                raise DataError(f"line {number}: {error}") from None
-        empty = [] if words.buckets else [index for index, row in enumerate(rows) if not row]
-        if empty:
-            raise DataError(f"line {empty[0] + 1}: the text is empty")
+                raise DataError(f"{where}{error}") from None
+            if not rows[-1] and not words.buckets:
+                raise DataError(f"{where}the text is empty")
         return rows
 
     def alternatives(self, edited: Sequence[Edited], width: int = 3) -> list[list[list[Alternative]]]:

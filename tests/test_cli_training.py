@@ -252,8 +252,9 @@ def test_existing_splits_and_a_file_of_options_can_be_used(name: str, content: s
         (["evaluate", "nowhere"], "nowhere: no run here, and no model that comes with stepedit (aec, aes, aor,"),
         (["edit", "no/where", "1 2"], "no/where: no run here (config.json is missing)"),
         (["evaluate", "{run}", "--split", "tset"], "no split 'tset'; there are: train, val, test"),
-        (["edit", "{run}", "3 x 1"], "line 1: unknown token 'x'"),
-        (["edit", "{run}", ""], "line 1: the text is empty"),
+        (["edit", "{run}", "3 x 1"], "input: unknown token 'x'"),
+        (["edit", "{run}", "3 2 1", "3 x 1"], "input: line 2: unknown token 'x'"),
+        (["edit", "{run}", ""], "input: the text is empty"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(arguments: list[str], complaint: str, run: Path, tmp_path: Path) -> None:
