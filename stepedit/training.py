@@ -38,6 +38,7 @@ from stepedit.sequences import Pairs
 SAVE_EVERY = 60.0  # seconds
 VALIDATIONS = 40  # in a run, at the most
 LEFT_FOR_STEPS = 0.85  # of a budget; the rest goes into validations and noise
+LONG_ENOUGH = 6.0  # seconds in which steps are timed
 LOWEST_RATE = 0.01  # of the highest, at the end
 EXAMPLES = 3
 
@@ -340,19 +341,39 @@ def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
         began = time.perf_counter()
         trainer.step(states.take(rows))
         taken.append(time.perf_counter() - began)
+        if index >= 2 and sum(taken) > LONG_ENOUGH:
+            break
     return drawing + median(taken)  # the first are slow, and a neighbour may get in the way of any
+
+
+def quickest(trial: Trainer) -> tuple[int | None, float]:
+    """How many threads to use, none for all, and how long a step takes then.
+
+    Beside other work, threads wait for each other: one of them can be many times as fast as two.
+    """
+    threads, step, every = trial.run.threads, seconds_per_step(trial), torch.get_num_threads()
+    if threads is not None or every == 1 or distributed.is_initialized():
+        return threads, step
+    torch.set_num_threads(1)
+    alone = seconds_per_step(trial)
+    if alone < step:
+        return 1, alone
+    torch.set_num_threads(every)
+    return None, step
 
 
 def plan(run: Run, folder: Path, pairs: dict[str, Pairs], minutes: float | None, every: int | None) -> Run:
     """The run with its length and its validations fixed.
 
-    Minutes are turned into epochs by timing a few steps, validations then get a tenth of the time. Without minutes
-    nothing depends on how fast the machine is.
+    Minutes are turned into epochs by timing a few steps, validations then get a tenth of the time; and if it is not
+    said how many threads to use, all or one, whichever is faster. Without minutes nothing depends on how fast the
+    machine is.
     """
     epochs, least = run.epochs, 1
     if minutes is not None:
         trial = Trainer(run, folder, pairs)
-        epoch = seconds_per_step(trial) * trial.batches
+        threads, step = quickest(trial)
+        run, epoch = run.model_copy(update={"threads": threads}), step * trial.batches
         began = time.perf_counter()
         evaluate(trial.net, trial.method, pairs["val"])
         least = ceil((time.perf_counter() - began) / (0.1 * epoch))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from stepedit import checkpoints
+from stepedit import checkpoints, training
 from stepedit.config import Mode, Options, Run
 from stepedit.editor import Editor
 from stepedit.errors import DataError, UserError
@@ -218,6 +218,24 @@ def test_a_damaged_run_is_told_in_one_line(damage: object, complaint: str, tmp_p
     with pytest.raises(DataError, match=complaint) as caught:
         Editor.load(tmp_path / "run")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("alone", "threads"), [(0.1, 1), (0.3, None)])
+def test_one_thread_is_used_where_several_get_in_each_others_way(
+    alone: float, threads: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = torch.get_num_threads()
+    monkeypatch.setattr(training, "seconds_per_step", lambda _: alone if torch.get_num_threads() == 1 else 0.2)
+    try:
+        torch.set_num_threads(2)
+        trial = make_trainer(make_run("aor", "recurrence"), tmp_path / "run", size=180)
+        assert training.quickest(trial) == (threads, min(alone, 0.2))
+        assert torch.get_num_threads() == (threads or 2)
+        torch.set_num_threads(2)
+        trial.run = trial.run.model_copy(update={"threads": 2})
+        assert training.quickest(trial) == (2, 0.2), "as it was said"
+    finally:
+        torch.set_num_threads(usual)
 
 
 def test_too_few_pairs_for_a_batch_are_told(tmp_path: Path) -> None:

@@ -102,7 +102,12 @@ def train(
             min=1, help="Epochs between validations.", show_default="40 in a run, fewer where minutes are short"
         ),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to use.", show_default="all cores")] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Threads to use.", show_default="all cores; with --max-minutes one, where that is faster"
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where the net lives: cpu, cuda, cuda:1, mps.", show_default="cpu")
     ] = None,
