@@ -14,7 +14,7 @@ from stepedit.serving.shelf import Shelf
 from stepedit.training import load_pairs
 from stepedit.tuning import tune
 
-LEAST = {"aor": 0.75, "aes": 0.9, "aec": 0.55}  # of the headline figure on 300 pairs it has not seen
+LEAST = {"aor": 0.75, "aes": 0.97, "aec": 0.55}  # of the headline figure on 300 pairs it has not seen
 TEXTS = {
     "spelling": {"a catagory, definately!": "a category, definitely!", "日本 42": "日本 42"},
     "punctuation": {
