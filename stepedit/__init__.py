@@ -1,15 +1,72 @@
-"""Neural text editing, one edit at a time."""
+"""Neural text editing, one edit at a time.
 
-from typing import Any
+The public API. Names are imported on first use, so that `import stepedit` does not load PyTorch.
+"""
 
-__version__ = "0.1.0"
-__all__ = ["Editor", "__version__"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from stepedit.registry import register_method, register_programmer, register_task
+
+if TYPE_CHECKING:
+    from stepedit.config import RunConfig as RunConfig
+    from stepedit.config import TrainingConfig as TrainingConfig
+    from stepedit.editing.trace import Step as Step
+    from stepedit.evaluation.scores import evaluate as evaluate
+    from stepedit.inference.decoding import Decoding as Decoding
+    from stepedit.inference.editor import Editor as Editor
+    from stepedit.inference.editor import EditResult as EditResult
+    from stepedit.methods.base import Method as Method
+    from stepedit.programmers.base import Programmer as Programmer
+    from stepedit.tasks.base import Task as Task
+    from stepedit.tasks.simple import SimpleTask as SimpleTask
+    from stepedit.training.run import train as train
+
+__version__ = "0.2.0"
+
+_LAZY = {
+    "Decoding": "stepedit.inference.decoding",
+    "EditResult": "stepedit.inference.editor",
+    "Editor": "stepedit.inference.editor",
+    "Method": "stepedit.methods.base",
+    "Programmer": "stepedit.programmers.base",
+    "RunConfig": "stepedit.config",
+    "SimpleTask": "stepedit.tasks.simple",
+    "Step": "stepedit.editing.trace",
+    "Task": "stepedit.tasks.base",
+    "TrainingConfig": "stepedit.config",
+    "evaluate": "stepedit.evaluation.scores",
+    "train": "stepedit.training.run",
+}
+
+__all__ = [
+    "Decoding",
+    "EditResult",
+    "Editor",
+    "Method",
+    "Programmer",
+    "RunConfig",
+    "SimpleTask",
+    "Step",
+    "Task",
+    "TrainingConfig",
+    "__version__",
+    "evaluate",
+    "register_method",
+    "register_programmer",
+    "register_task",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """`from stepedit import Editor`, without making everyone wait for torch."""
-    if name == "Editor":
-        from stepedit.editor import Editor
+    """Import a public name when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'stepedit' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
 
-        return Editor
-    raise AttributeError(f"module 'stepedit' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,5 +1,5 @@
-"""`python -m stepedit` is `stepedit`."""
+"""`python -m stepedit` is the same as `stepedit`."""
 
-from stepedit.cli import main
+from stepedit.cli.main import main
 
 main()

@@ -1,4 +1,8 @@
-"""Everything that decides how a run goes: checked, frozen, written beside the run and read back."""
+"""The configuration of a run: resolved once, frozen, and written, read and compared as it is.
+
+`training.request.resolve` makes it from what a person says; nothing fills in a default later. The command line derives
+its options from the fields here.
+"""
 
 from __future__ import annotations
 
@@ -9,124 +13,180 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
 
-Mode = Literal["offline", "online", "augmented", "self-taught"]
-Order = Literal["left", "right", "random"]
-Cell = Literal["rnn", "gru", "lstm", "transformer"]
+Mode = Literal["offline", "online", "augmented", "self-training"]
+EditOrder = Literal["left-to-right", "right-to-left", "random"]
+Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]
-DEEP = 4  # layers, where edits must agree with each other
 Config = TypeVar("Config", bound=BaseModel)
 
 
-class Options(BaseModel):
-    """How a programmer is made and taught; every option has a default, and presets are sets of them."""
+class TrainingConfig(BaseModel):
+    """The network and how it is trained. A preset is a set of values; see `PRESETS`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    programmer: str = Field("auto", description="pointer, seq2seq, or auto: whichever is best for the method.")
-    cell: Cell = Field("transformer", description="Kind of net.")
-    hidden: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
-    layers: int | None = Field(
-        None,
+    programmer: str = Field(
+        "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"default": "by method"}
+    )
+    architecture: Architecture = Field("transformer", description="Architecture of encoder and decoder.")
+    hidden_size: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
+    num_layers: int = Field(
+        4,
         ge=1,
         le=24,
-        description="Of the encoder; if not said, 2 where edits are independent of each other, else 4.",
+        description="Encoder layers.",
+        json_schema_extra={"default": "2 where edits are independent, else 4"},
     )
-    bidirectional: bool = Field(True, description="Recurrent cells read the text backward, too.")
-    attention: Attention = Field("general", description="Luong's form, for recurrent cells.")
-    heads: int = Field(4, ge=1, le=64, description="Heads of a Transformer's attention.")
-    dropout: float = Field(0.05, ge=0, lt=1, description="Share of features dropped in training.")
-    value_features: bool = Field(True, description="Integers carry features of their value.")
-    batch: int = Field(256, ge=1, description="Pairs in a batch; a last partial batch is dropped.")
-    optimiser: Literal["adam", "muon"] = Field("muon", description="What changes the matrices inside the net.")
-    rate: float | None = Field(
-        None, gt=0, le=1, description="Highest; if not said, 0.002 where sources are drawn anew, 0.003 where not."
+    bidirectional: bool = Field(True, description="Recurrent encoders read in both directions.")
+    attention: Attention = Field("general", description="Luong attention score of recurrent decoders.")
+    num_heads: int = Field(4, ge=1, le=64, description="Attention heads of a Transformer.")
+    dropout: float = Field(0.05, ge=0, lt=1, description="Dropout probability.")
+    numeric_features: bool = Field(True, description="Add features of an integer's value to its embedding.")
+    batch_size: int = Field(256, ge=1, description="Examples per batch; a last partial batch is dropped.")
+    optimizer: Literal["adam", "muon"] = Field("muon", description="Optimizer of the hidden weight matrices.")
+    learning_rate: float = Field(
+        0.003,
+        gt=0,
+        le=1,
+        description="Peak learning rate.",
+        json_schema_extra={"default": "0.002 where sources are resampled, else 0.003"},
     )
-    warm_up: int = Field(200, ge=0, description="Steps until the rate is at its highest.")
-    decay: bool = Field(True, description="Let the rate fall along a cosine to almost nothing at the end.")
-    weight_decay: float | None = Field(
-        None, ge=0, description="Decoupled, as AdamW's; if not said, 0.3 where sources are drawn anew, 1 where not."
+    warmup_steps: int = Field(200, ge=0, description="Steps of linear warm-up.")
+    lr_schedule: Literal["cosine", "constant"] = Field("cosine", description="Learning rate after the warm-up.")
+    weight_decay: float = Field(
+        1.0,
+        ge=0,
+        description="Decoupled weight decay, as in AdamW.",
+        json_schema_extra={"default": "0.3 where sources are resampled, else 1.0"},
     )
-    average: float = Field(0.998, ge=0, lt=1, description="Weights kept are a running average; 0: as they are.")
-    clip: float = Field(5.0, gt=0, description="Largest L2 norm of the gradient.")
-    order: Order = Field("left", description="Which of the edits that are left comes next.")
-    others: float | None = Field(
-        None,
+    ema_decay: float = Field(0.998, ge=0, lt=1, description="Decay of the moving average of the weights; 0: none.")
+    max_grad_norm: float = Field(5.0, gt=0, description="Gradient clipping: largest L2 norm.")
+    edit_order: EditOrder = Field("left-to-right", description="Which of the remaining edits comes next.")
+    plan_loss_weight: float = Field(
+        0.0,
         ge=0,
         le=1,
-        description="How much edits of a plan count whose turn has not come; if not said, 1 where sources come again "
-        "and again or edits are independent, else 0; pointer only.",
+        description="Loss weight of the edits after the next one; pointer only.",
+        json_schema_extra={"default": "1 where sources repeat or edits are independent, else 0"},
     )
-    oracle: Literal["script", "dynamic"] = Field(
-        "script", description="What is right: the expert's next edit, or any that brings the text nearer; pointer only."
+    oracle: Literal["static", "dynamic"] = Field(
+        "static", description="Training target: the expert's next edit, or any optimal edit; pointer only."
     )
-    forcing: float = Field(1.0, ge=0, le=1, description="How often the decoder sees the true symbol before.")
-    patience: int = Field(512, ge=1, description="Epochs without a better validation before stopping.")
+    teacher_forcing: float = Field(1.0, ge=0, le=1, description="Probability that a decoder sees the true symbol.")
+    patience: int = Field(512, ge=1, description="Epochs without improvement on validation before stopping.")
 
     @model_validator(mode="after")
-    def _heads_share_the_hidden_size(self) -> Self:
-        if self.cell == "transformer" and self.hidden % self.heads:
-            raise ValueError(f"hidden {self.hidden} can't be shared by {self.heads} heads")
+    def _heads_divide_the_hidden_size(self) -> Self:
+        if self.architecture == "transformer" and self.hidden_size % self.num_heads:
+            raise ValueError(f"hidden_size {self.hidden_size} is not divisible by num_heads {self.num_heads}")
         return self
-
-    @property
-    def depth(self) -> int:
-        """Layers, also where no run has settled them."""
-        return self.layers if self.layers is not None else DEEP
-
-    @classmethod
-    def preset(cls, name: str, **changes: Any) -> Self:
-        """A preset with some options changed; UserError names what is wrong."""
-        if name not in PRESETS:
-            raise UserError(did_you_mean("preset", name, PRESETS))
-        return checked(cls, {**PRESETS[name], **changes})
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "fast": {},
-    "small": {"hidden": 80, "layers": 3},
+    "base": {},
+    "small": {"hidden_size": 80, "num_layers": 3},
     "paper": {
         "programmer": "seq2seq",
-        "cell": "lstm",
-        "hidden": 512,
-        "layers": 1,
+        "architecture": "lstm",
+        "hidden_size": 512,
+        "num_layers": 1,
         "dropout": 0.5,
-        "value_features": False,
-        "optimiser": "adam",
-        "rate": 1e-5,
-        "warm_up": 0,
-        "decay": False,
+        "numeric_features": False,
+        "optimizer": "adam",
+        "learning_rate": 1e-5,
+        "warmup_steps": 0,
+        "lr_schedule": "constant",
         "weight_decay": 0.0,
-        "average": 0.0,
-        "forcing": 0.5,
+        "ema_decay": 0.0,
+        "plan_loss_weight": 0.0,
+        "teacher_forcing": 0.5,
     },
 }
 
 
-class Run(BaseModel):
-    """All that repeats a run."""
+def preset(name: str) -> dict[str, Any]:
+    """Return the values of a preset; UserError if there is none of that name."""
+    if name not in PRESETS:
+        raise UserError(did_you_mean("preset", name, PRESETS))
+    return PRESETS[name]
+
+
+class RunSettings(BaseModel):
+    """All that determines a run except its limits: what is trained, on which data, how."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: str
-    task_options: dict[str, Any] = {}
-    method: str = "recurrence"
-    mode: Mode = "online"
-    preset: str = "fast"
-    options: Options = Options()  # type: ignore[call-arg]
-    data: str | None = None  # a folder of splits or a file of pairs; None: made from the task, size and seed
-    targets: str | None = None  # the file of targets, where they are not beside their sources
-    source: str | None = None  # columns of a file of pairs, if not `source` and `target`
-    target: str | None = None
-    size: int = Field(10_000, ge=4)
-    seed: int = Field(0, ge=0)
-    epochs: int = Field(ge=1)
-    validate_every: int = Field(1, ge=1)  # epochs
-    threads: int | None = None
-    device: str = "cpu"
+    task_args: dict[str, Any] = {}
+    method: str = Field("recurrence", description="recurrence, tagging or end2end.")
+    mode: Mode = Field(
+        "online",
+        description="Training states. offline: sources; online: any state of the trajectory; augmented: any subset of "
+        "the edits applied; self-training: augmented, and the model's own verified outputs for new sources.",
+    )
+    preset: str = Field(
+        "base",
+        description="base; small: a smaller, faster network; paper: the paper's network and training. Sets the "
+        "defaults of the options below.",
+    )
+    training: TrainingConfig = TrainingConfig()
+    data: str | None = Field(
+        None,
+        description="Folder of splits, or a .tsv, .csv or .jsonl file of pairs, or - for TSV on standard input.",
+        json_schema_extra={"default": "generated"},
+    )
+    target_file: str | None = Field(
+        None, description="File of targets, line by line, if --data is a file of sources only."
+    )
+    source_column: str | None = Field(
+        None, description="Name of the source column in --data.", json_schema_extra={"default": "source"}
+    )
+    target_column: str | None = Field(
+        None, description="Name of the target column in --data.", json_schema_extra={"default": "target"}
+    )
+    num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
+    seed: int = Field(0, ge=0, description="Random seed; the same seed gives the same run.")
+    device: str = Field("cpu", description="Device of the network: cpu, cuda, cuda:1, mps.")
+
+
+class Limits(BaseModel):
+    """How long a run may take, as a person asks for it. None: no limit, or chosen by the budget."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_epochs: int | None = Field(
+        None, ge=1, description="Number of epochs.", json_schema_extra={"default": "no limit"}
+    )
+    max_minutes: float | None = Field(
+        None,
+        ge=0.01,
+        description="Time budget; epochs and learning-rate schedule are fitted to it.",
+        json_schema_extra={"default": "30, if there is no --max-epochs"},
+    )
+    eval_every: int | None = Field(
+        None,
+        ge=1,
+        description="Epochs between validations.",
+        json_schema_extra={"default": "40 validations in a run, fewer in short ones"},
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        description="CPU threads.",
+        json_schema_extra={"default": "all cores; with --max-minutes 1, if that is faster"},
+    )
+
+
+class RunConfig(RunSettings):
+    """The complete configuration of a run."""
+
+    max_epochs: int = Field(ge=1)
+    eval_every: int = Field(ge=1)
+    threads: int = Field(ge=1)
 
 
 def checked(kind: type[Config], values: dict[str, Any]) -> Config:
-    """The object with these values; UserError says in one line which is unknown or out of range."""
+    """Return the object with these values; UserError names the first one that is unknown or out of range."""
     for name in values:
         if name not in kind.model_fields:
             raise UserError(did_you_mean("option", name, kind.model_fields))
@@ -135,5 +195,5 @@ def checked(kind: type[Config], values: dict[str, Any]) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{place}: {said}, not {first['input']!r}" if place else said) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{place}: {message}, not {first['input']!r}" if place else message) from None

@@ -1,19 +1,19 @@
-"""The one family of errors that a user can cause: each says in one line what is wrong, where, and what to do."""
+"""Errors that a user can cause. Each has a one-line message: what is wrong, where, and what to do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class UserError(ValueError):
-    """A mistake in what came in; the command line prints its one line and exits with 2."""
+    """Invalid input; the command line prints the message and exits with code 2."""
 
 
 class DataError(UserError):
-    """Text, files or settings that cannot be used as they are."""
+    """Text, files or settings that cannot be used."""
 
 
 class PairError(DataError):
-    """A pair that is none of its task."""
+    """A pair that does not belong to its task."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"pair {index + 1}: {reason}")
@@ -21,15 +21,15 @@ class PairError(DataError):
 
 
 class UnknownNameError(UserError, KeyError):
-    """A name that no registry holds; the message lists the names that exist."""
+    """A name that is not in a registry; the message lists the names that are."""
 
     def __str__(self) -> str:
-        return str(self.args[0])  # a KeyError would quote it
+        return str(self.args[0])  # KeyError would show it quoted
 
 
 @contextmanager
 def located(where: str) -> Iterator[None]:
-    """Put the place in front of what any UserError inside says."""
+    """Prefix the message of any UserError raised inside with a location."""
     try:
         yield
     except UserError as error:

@@ -1,28 +1,41 @@
-"""Names of what can be chosen. A new task is one new file and one line here; nothing else lists them.
+"""Tasks, methods and programmers by name. Adding one is a new file and one line here.
 
-Entries are written as "module:attribute" and imported when first asked for, so that this module stays a leaf which
-everything may import, and so that `stepedit --help` does not wait for torch.
+Built-in entries are written as "module:attribute" and imported on first use, so that this module imports nothing of
+the package and `stepedit --help` does not load PyTorch.
+
+Entries can also live outside the package:
+
+- `register_task("dedupe", Dedupe)` (`register_method`, `register_programmer`) in Python;
+- entry points in the groups `stepedit.tasks`, `stepedit.methods` and `stepedit.programmers`;
+- `--plugin my_tasks.py` on the command line, a file that calls `register_task`.
+
+A run's `config.json` names its task; it never makes anything be imported.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from stepedit.errors import UnknownNameError
+from stepedit.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
-    from stepedit.methods.method import Method
-    from stepedit.programmers.programmer import Programmer
-    from stepedit.tasks.task import Task
+    from stepedit.methods.base import Method
+    from stepedit.programmers.base import Programmer
+    from stepedit.tasks.base import Task
 
 Entry = TypeVar("Entry")
 
 
-def did_you_mean(kind: str, name: str, choices: Iterable[str]) -> str:
-    """One line that says the name is unknown, guesses the one meant, and lists all."""
+def did_you_mean(kind: str, name: object, choices: Iterable[str]) -> str:
+    """Return one line: the name is unknown, the closest choice, and all choices."""
     names = sorted(choices)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     guess = f" (did you mean {close[0]!r}?)" if close else ""
@@ -30,26 +43,47 @@ def did_you_mean(kind: str, name: str, choices: Iterable[str]) -> str:
 
 
 class Registry(Mapping[str, Entry], Generic[Entry]):
-    """A read-only mapping from name to entry; an unknown name teaches the known ones."""
+    """A mapping from names to classes: built-in, registered in this process, or from entry points."""
 
-    def __init__(self, kind: str, places: Mapping[str, str]) -> None:
+    def __init__(self, kind: str, builtin: Mapping[str, str]) -> None:
         self.kind = kind
-        self._places = dict(places)
+        self._entries: dict[str, str | Entry] = dict(builtin)
+
+    @cached_property
+    def _installed(self) -> dict[str, str]:
+        """Entry points of installed packages, as "module:attribute"."""
+        return {point.name: point.value for point in entry_points(group=f"stepedit.{self.kind}s")}
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Add an entry; UserError if the name is taken by something else."""
+        known = self._entries.get(name)
+        if known is not None and known != entry and not _redefined(known, entry):
+            raise UserError(f"a {self.kind} named {name!r} is registered already; choose another name")
+        self._entries[name] = entry
 
     def __getitem__(self, name: str) -> Entry:
-        if not isinstance(name, str) or name not in self._places:
-            raise UnknownNameError(did_you_mean(self.kind, name, self._places))
-        module, attribute = self._places[name].split(":")
+        if not isinstance(name, str) or name not in self:
+            raise UnknownNameError(did_you_mean(self.kind, name, self))
+        entry = self._entries.get(name, self._installed.get(name))
+        if not isinstance(entry, str):
+            return cast(Entry, entry)
+        module, _, attribute = entry.partition(":")
         return cast(Entry, getattr(importlib.import_module(module), attribute))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._entries or name in self._installed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(dict.fromkeys([*self._entries, *self._installed]))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len({*self._entries, *self._installed})
+
+
+def _redefined(old: object, new: object) -> bool:
+    """Whether two classes are the same definition, executed twice."""
+    places = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in (old, new)]
+    return None not in places[0] and places[0] == places[1]
 
 
 TASKS: Registry[type[Task]] = Registry(
@@ -79,3 +113,52 @@ PROGRAMMERS: Registry[type[Programmer]] = Registry(
         "pointer": "stepedit.programmers.pointer:Pointer",
     },
 )
+
+
+def register_task(name: str, task: type[Task]) -> None:
+    """Make a task available by name."""
+    TASKS.register(name, task)
+
+
+def register_method(name: str, method: type[Method]) -> None:
+    """Make a method available by name."""
+    METHODS.register(name, method)
+
+
+def register_programmer(name: str, programmer: type[Programmer]) -> None:
+    """Make a programmer available by name."""
+    PROGRAMMERS.register(name, programmer)
+
+
+_plugins: list[str] = []
+
+
+def load_plugins(paths: Iterable[str | Path]) -> None:
+    """Execute Python files that register tasks, methods or programmers; each file once."""
+    for path in (Path(each).resolve() for each in paths):
+        if str(path) not in _plugins:
+            _execute(path)
+            _plugins.append(str(path))
+
+
+def loaded_plugins() -> list[str]:
+    """Paths of the plugin files loaded so far, for worker processes to load as well."""
+    return list(_plugins)
+
+
+def _execute(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"--plugin {path}: no such file")
+    name = f"stepedit_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"--plugin {path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        raise UserError(f"--plugin {path}: {type(error).__name__}: {error}") from error

@@ -1,1 +1,1 @@
-"""Grids of runs: what to run, where it runs, and what came of it."""
+"""Grids of runs, where they are executed, and reports on their results."""

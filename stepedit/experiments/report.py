@@ -1,4 +1,4 @@
-"""A report over runs: one page that needs nothing else, or a table in Markdown or CSV."""
+"""A report on runs: a self-contained HTML page, or tables in Markdown or CSV."""
 
 from __future__ import annotations
 
@@ -12,24 +12,38 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from stepedit import __version__
+from stepedit.editing.trace import Step
 from stepedit.errors import UserError
+from stepedit.evaluation.paper import AXES
+from stepedit.evaluation.scores import Example
 from stepedit.experiments import figures
-from stepedit.experiments.collection import Collection, Row, main_settings, shown_metrics
-from stepedit.experiments.grid import PAPER
-from stepedit.reference import AXES
+from stepedit.experiments.aggregate import Results, Row, main_settings, shown_metrics
+from stepedit.experiments.grid import PAPER_TASKS
 from stepedit.registry import TASKS
-from stepedit.results import Example, Taken
 
 TITLE = "stepedit beside the paper"
 LINES = "filled lines ours, dashed lines the paper's"
 HEADS = ["task", "method and mode", "metric", "ours", "95 % interval", "paper", "difference", "minutes here"]
 HEADS += ["GPU hours, paper", "steps", "seeds"]
-FIELDS = ["task", "method", "mode", "numbers", "length", "size", "variant", "metric", "ours", "low", "high", "spread"]
+FIELDS = [
+    "task",
+    "method",
+    "mode",
+    "numbers",
+    "length",
+    "num_examples",
+    "variant",
+    "metric",
+    "ours",
+    "low",
+    "high",
+    "spread",
+]
 FIELDS += ["seeds", "paper", "minutes", "steps", "paper_gpu_hours", "paper_steps"]
 
 
-class Drawing(NamedTuple):
-    """A figure, with where it belongs."""
+class NamedFigure(NamedTuple):
+    """A figure with its name and its place in the page."""
 
     name: str  # of a file
     heading: str
@@ -42,53 +56,53 @@ def _need(what: str) -> None:
         raise UserError(f"{what} need matplotlib and jinja2: pip install 'stepedit[report]'")
 
 
-def as_html(collection: Collection) -> str:
-    """The page."""
+def as_html(results: Results) -> str:
+    """Return an HTML page."""
     _need("pages")
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((files("stepedit.experiments") / "report.html.j2").read_text(encoding="utf-8"))
-    others = collection.others()
-    drawn = groupby(drawings(collection), key=attrgetter("heading"))
+    others = results.others()
+    drawn = groupby(all_figures(results), key=attrgetter("heading"))
     return template.render(
         title=TITLE,
         version=__version__,
         heads=HEADS,
-        count=sum(len(row.runs) for row in collection.rows.values()),
-        problems=collection.problems,
-        table=_lines(collection.table()),
+        count=sum(len(row.runs) for row in results.rows.values()),
+        problems=results.problems,
+        table=_lines(results.table()),
         others=_lines(others),
         figures=[(heading, [(one.caption, one.svg) for one in part]) for heading, part in drawn],
-        examples=[(_title(row), _shown(row)) for row in collection.table() + others if row.runs],
+        examples=[(_title(row), _shown(row)) for row in results.table() + others if row.runs],
     )
 
 
-def drawings(collection: Collection) -> list[Drawing]:
-    """All figures that there is something to draw in."""
+def all_figures(results: Results) -> list[NamedFigure]:
+    """Return all figures that have data."""
     _need("figures")
     found = [
         (f"{task}-{axis}", "Along N, L and D", f"{task} along {figures.TITLES[axis]}: {LINES}", drawing)
-        for task in PAPER
+        for task in PAPER_TASKS
         for axis in AXES
-        if (drawing := figures.along(collection, task, axis))
+        if (drawing := figures.along(results, task, axis))
     ]
-    table = collection.table()
+    table = results.table()
     if curves := figures.curves(table):
         found.append(("curves", "Training curves", "Validation while training; dotted lines are offline.", curves))
     if times := figures.times(table):
         found.append(("times", "Time", "Time of training, on a logarithmic scale.", times))
-    return [Drawing(name, heading, caption, figures.svg(drawing)) for name, heading, caption, drawing in found]
+    return [NamedFigure(name, heading, caption, figures.svg(drawing)) for name, heading, caption, drawing in found]
 
 
 def _title(row: Row) -> str:
     at = row.setting
-    where = f"N={at.numbers}, L={at.length}, D={at.size:,}"
+    where = f"N={at.numbers}, L={at.length}, D={at.num_examples:,}"
     return f"{at.task} {at.method} {at.mode} ({where}{', ' * bool(at.variant)}{at.variant})"
 
 
 def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as a table shows them: one line for each figure that the paper reports."""
+    """Return the lines of a table: one per metric that the paper reports."""
     lines, task = list[dict[str, Any]](), ""
     for row in rows:
         for number, metric in enumerate(shown_metrics(row)):
@@ -98,9 +112,9 @@ def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _line(row: Row, metric: str, head: bool) -> dict[str, Any]:
-    at, ours, interval, theirs = row.setting, row.ours(metric), row.interval(metric), row.theirs
+    at, ours, interval, theirs = row.setting, row.ours(metric), row.interval(metric), row.paper
     main = f"{at.method} {at.mode}"
-    rest = [f"N={at.numbers} L={at.length} D={at.size}"] if at not in main_settings() else []
+    rest = [f"N={at.numbers} L={at.length} D={at.num_examples}"] if at not in main_settings() else []
     value = theirs.metrics.get(metric) if theirs else None
     both = ours is not None and value is not None
     spread = row.spread(metric)
@@ -120,9 +134,9 @@ def _line(row: Row, metric: str, head: bool) -> dict[str, Any]:
 
 
 def _shown(row: Row) -> list[dict[str, Any]]:
-    """The first right and the first wrong example of a row's first run."""
-    examples = row.runs[0].result.examples
-    chosen = [next((one for one in examples if one.right == right), None) for right in (True, False)]
+    """Return the first correct and the first wrong example of a row's first run."""
+    examples = row.runs[0].scores.examples
+    chosen = [next((one for one in examples if one.correct == correct), None) for correct in (True, False)]
     return [_example(one, row.setting.task) for one in chosen if one]
 
 
@@ -130,29 +144,29 @@ def _example(example: Example, task: str) -> dict[str, Any]:
     return example.model_dump(exclude={"steps"}) | {"steps": [_step(step, task) for step in example.steps]}
 
 
-def _step(step: Taken, task: str) -> dict[str, str]:
-    """The text after a step, cut where the step changed it."""
-    sure = f"({step.confidence:.0%} sure)"
+def _step(step: Step, task: str) -> dict[str, str]:
+    """Return the text after a step, split where the step changed it."""
+    confidence = f"(confidence {step.confidence:.0%})"
     if step.position is None:
-        return {"before": step.text, "gone": "", "new": "", "after": "", "note": f"skipped {sure}"}
-    before, after = step.tokens[: step.position], step.tokens[step.position + len(step.came) :]
-    glue = "" if TASKS[task].learned else " "
+        return {"before": step.text, "deleted": "", "inserted": "", "after": "", "note": f"skipped {confidence}"}
+    before, after = step.tokens[: step.position], step.tokens[step.position + len(step.inserted) :]
+    separator = "" if TASKS[task].open_vocabulary else " "
     return {
-        "before": glue.join([*before, ""]),
-        "gone": glue.join(step.gone),
-        "new": glue.join(step.came),
-        "after": glue.join(["", *after]),
-        "note": sure,
+        "before": separator.join([*before, ""]),
+        "deleted": separator.join(step.deleted),
+        "inserted": separator.join(step.inserted),
+        "after": separator.join(["", *after]),
+        "note": confidence,
     }
 
 
-def as_markdown(collection: Collection) -> str:
-    """The main table and what else there is."""
-    parts = [f"# {TITLE}", _markdown(_lines(collection.table()))]
-    if collection.others():
-        parts += ["## Other settings", _markdown(_lines(collection.others()))]
-    if collection.problems:
-        parts += ["## Folders that could not be used", "\n".join(f"- {problem}" for problem in collection.problems)]
+def as_markdown(results: Results) -> str:
+    """Return the main table and the other rows in Markdown."""
+    parts = [f"# {TITLE}", _markdown(_lines(results.table()))]
+    if results.others():
+        parts += ["## Other settings", _markdown(_lines(results.others()))]
+    if results.problems:
+        parts += ["## Folders that could not be used", "\n".join(f"- {problem}" for problem in results.problems)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -165,12 +179,12 @@ def _markdown(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join(table)
 
 
-def as_csv(collection: Collection) -> str:
-    """A line for each setting and metric, the missing cells of the main table with empty figures."""
+def as_csv(results: Results) -> str:
+    """Return one line per setting and metric; missing cells of the main table have empty values."""
     file = io.StringIO()
     writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
     writer.writeheader()
-    for row in collection.table() + collection.others():
+    for row in results.table() + results.others():
         for metric in TASKS[row.setting.task].metrics:
             writer.writerow(_record(row, metric))
     return file.getvalue()
@@ -178,7 +192,7 @@ def as_csv(collection: Collection) -> str:
 
 def _record(row: Row, metric: str) -> dict[str, Any]:
     low, high = row.interval(metric) or ("", "")
-    theirs = row.theirs
+    theirs = row.paper
     return row.setting._asdict() | {
         "metric": metric,
         "ours": row.ours(metric),

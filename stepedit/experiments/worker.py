@@ -1,7 +1,7 @@
-"""One run of a sweep, from wherever it stands to its scores on test.
+"""One run of a sweep, from wherever it stands to its test scores.
 
-`python -m stepedit.experiments.worker FOLDER` reads the run's values (JSON) from standard input. It stops, saved, when
-it is told to, and when whoever started it is gone.
+`python -m stepedit.experiments.worker FOLDER` reads the run's options (JSON) from standard input. It stops, with a
+checkpoint, on SIGINT or SIGTERM and when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -16,75 +16,77 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stepedit import checkpoints, results
-from stepedit.config import Run
+from stepedit.config import RunConfig, RunSettings
 from stepedit.errors import DataError, UserError
-from stepedit.registry import TASKS
-from stepedit.results import Result
-from stepedit.runs import Wanted, make_trainer, wanted
-from stepedit.training import Trainer, make_method, settled
+from stepedit.evaluation.scores import RunScores, evaluate, read_scores
+from stepedit.files import locked
+from stepedit.inference.model_folder import CONFIG, read_config, user_task_args
+from stepedit.registry import load_plugins
+from stepedit.training.request import RunRequest, resolve
+from stepedit.training.run import new_trainer, trainer_for
+from stepedit.training.trainer import Trainer
 
 STOPPED = 130  # exit code
-PATIENCE = 600.0  # seconds that a worker of a sweep that was killed has for coming to its end
+LOCK_TIMEOUT = 600.0  # seconds that a worker of a killed sweep has to stop
 
 
 class StoppedError(UserError):
-    """The run was asked to stop, and is saved."""
+    """The run was asked to stop and has saved a checkpoint."""
 
 
-def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | None = None) -> Result:
-    """Train a run to its end, or go on with it, and score it on test; what is finished is left alone."""
-    with checkpoints.locked(folder, PATIENCE):
-        asked = wanted(values)
-        done = results.read(folder)
-        if done and done.ended and not _other(asked, folder):
+def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | None = None) -> RunScores:
+    """Train a run to its end, resuming if it was begun, and score it on test; a finished run is left alone."""
+    with locked(folder, LOCK_TIMEOUT):
+        request = resolve(values)
+        done = read_scores(folder)
+        if done and done.training_finished and not _difference_in(folder, request):
             return done
-        trainer = _begun(asked, folder)
+        trainer = _open(request, folder)
 
-        def look(step: int, loss: float) -> None:
+        def check(step: int, loss: float) -> None:
             trainer.stopping = stop is not None and stop.is_set()
 
-        for report in trainer.fit(look):
+        for report in trainer.fit(check):
             print(f"epoch {report.epoch} loss {report.loss:.4f} {report.metrics} {report.seconds:.0f} s", flush=True)
         if trainer.stopping:
-            raise StoppedError(f"stopped at step {trainer.standing.step:,}")
-        return results.score(folder)
+            raise StoppedError(f"stopped at step {trainer.state.step:,}")
+        return evaluate(folder)
 
 
-def _begun(asked: Wanted, folder: Path) -> Trainer:
-    """The run's trainer, where it left off if it was begun."""
-    if (folder / checkpoints.CONFIG).exists():
-        if other := _other(asked, folder):
-            raise DataError(f"{folder}: another run is here, with other options ({other})")
-        here = {"threads": asked.run.threads, "device": asked.run.device}
-        trainer = make_trainer(Wanted(checkpoints.read_run(folder).model_copy(update=here)), folder, begun=True)
+def _open(request: RunRequest, folder: Path) -> Trainer:
+    """Return the run's trainer, resumed if the run was begun."""
+    if (folder / CONFIG).exists():
+        if difference := _difference_in(folder, request):
+            raise DataError(f"{folder}: another run is here, with other options ({difference})")
+        run = read_config(folder)
+        here = {"threads": request.limits.threads or run.threads, "device": request.settings.device}
+        trainer = trainer_for(run.model_copy(update=here), folder)
         trainer.resume()
     else:
-        trainer = make_trainer(asked, folder)
+        trainer = new_trainer(request, folder)
         trainer.begin()
     return trainer
 
 
-def _other(asked: Wanted, folder: Path) -> str:
-    """In what the run of a folder, if there is one, is not the one asked for."""
-    return differs(checkpoints.read_run(folder), asked.run) if (folder / checkpoints.CONFIG).exists() else ""
+def _difference_in(folder: Path, request: RunRequest) -> str:
+    """Return how the run of a folder, if there is one, differs from the request."""
+    return difference(read_config(folder), request) if (folder / CONFIG).exists() else ""
 
 
-def differs(one: Run, other: Run) -> str:
-    """The first option in which two runs differ, their length and where they run apart."""
-    free = {"epochs", "validate_every", "threads", "device", "task_options"}
-    old, new = (
-        settled(run, make_method(run)).model_dump(mode="json", exclude=free) | checkpoints.said_options(run)
-        for run in (one, other)
-    )
-    old, new = ({**each, **each.pop("options")} for each in (old, new))
-    if TASKS[one.task].learned:
-        new["batch"] = old["batch"]  # which is made smaller where pairs are few
-    return next((f"{name}: {old[name]}, not {new[name]}" for name in old if old[name] != new[name]), "")
+def difference(run: RunConfig, request: RunRequest) -> str:
+    """Return the first option in which a run differs from a request; limits and device do not count."""
+    old, new = _flat(run), _flat(request.settings)
+    return next((f"{name}: {old[name]}, not {new[name]}" for name in old if old[name] != new.get(name)), "")
+
+
+def _flat(settings: RunSettings) -> dict[str, Any]:
+    """Return all settings in one dictionary, without arguments that are learned from the data."""
+    names = set(RunSettings.model_fields) - {"device", "task_args", "training"}
+    return settings.model_dump(include=names) | settings.training.model_dump() | user_task_args(settings)
 
 
 def main() -> None:
-    """Complete one run, as a process of its own."""
+    """Complete one run as a process of its own."""
     stop, parent = threading.Event(), int(os.environ.get("STEPEDIT_SWEEP", os.getppid()))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -95,11 +97,13 @@ def main() -> None:
         stop.set()
 
     threading.Thread(target=watch, daemon=True).start()
-    kept = [int(core) for core in os.environ.get("STEPEDIT_CORES", "").split(",") if core]
-    if kept and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, kept)
+    cores = [int(core) for core in os.environ.get("STEPEDIT_CORES", "").split(",") if core]
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
     try:
-        complete(json.load(sys.stdin), Path(sys.argv[1]), stop)
+        job = json.load(sys.stdin)
+        load_plugins(job["plugins"])
+        complete(job["values"], Path(sys.argv[1]), stop)
     except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(STOPPED)

@@ -1,1 +1,1 @@
-"""How a text is edited: one file per method, all behind the contract in `method`. Methods have no parameters."""
+"""Methods: what a programmer predicts about a text, and how that becomes a text; one file per method."""

@@ -1,49 +1,47 @@
-"""End2end: write the whole target, token by token, and an end.
+"""End2end: write the whole target, token by token, and an end symbol.
 
-    source   8 2 8 4 2
-    output   - 8 * 2 / 8 + 4 == 2 <end>
-
-Nothing is kept from the source but what the programmer copies.
+source   8 2 8 4 2
+output   - 8 * 2 / 8 + 4 == 2 <end>
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from stepedit.batches import States
-from stepedit.interpreter import tensors
-from stepedit.methods.method import END, OneShot, before_end, close_gaps
-from stepedit.sequences import PAD
+from stepedit.data.states import States
+from stepedit.editing.sequences import PAD, IntArray, Sequences
+from stepedit.methods.base import END, SinglePassMethod, before_end
 
 
-class End2end(OneShot):
+class End2end(SinglePassMethod):
     """Write the target."""
 
     name: ClassVar[str] = "end2end"
     title: ClassVar[str] = "write the whole target"
 
-    def symbols(self) -> list[str]:
-        """The end, and every token."""
+    def output_symbols(self) -> list[str]:
+        """Return the end symbol and every token."""
         return ["<end>", *self.task.vocabulary.tokens[1:]]
 
-    def token_of(self) -> list[int]:
-        """The token of each output that has one."""
+    def output_tokens(self) -> list[int]:
+        """Return the token of each output that has one."""
         return [PAD, PAD, *range(1, len(self.task.vocabulary))]
 
     @property
-    def longest(self) -> int:
-        """The longest text and the end."""
-        return self.task.longest + 1
+    def max_output_length(self) -> int:
+        """The longest text and the end symbol."""
+        return self.task.max_length + 1
 
-    def render(self, states: States) -> tuple[Tensor, Tensor]:
-        """The targets, whatever the state."""
-        ids, lengths = tensors(states.targets.widened(int(states.targets.lengths.max(initial=0)) + 1))
-        outputs = torch.where(ids != PAD, ids + 1, PAD)
-        return outputs.scatter(1, lengths[:, None], END), lengths + 1
+    def targets(self, states: States) -> tuple[IntArray, IntArray]:
+        """Return the targets, whatever the state."""
+        lengths = states.targets.lengths
+        ids = states.targets.widened(int(lengths.max(initial=0)) + 1).ids
+        outputs = np.where(ids != PAD, ids + 1, PAD)
+        outputs[np.arange(len(outputs)), lengths] = END
+        return outputs, lengths + 1
 
-    def realise(self, ids: Tensor, lengths: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
-        """The tokens before the end."""
-        return close_gaps(torch.where(before_end(symbols) & (symbols > END), symbols - 1, PAD))
+    def rewrite(self, texts: Sequences, symbols: IntArray) -> Sequences:
+        """Return the tokens before the end symbol."""
+        return Sequences.keep(np.where(before_end(symbols) & (symbols > END), symbols - 1, PAD))

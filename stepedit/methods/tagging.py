@@ -1,4 +1,4 @@
-"""Tagging: write a tag for every token of the source, and tags of their own for what is to be inserted.
+"""Tagging: predict a tag for every token of the source, and tags of their own for insertions.
 
     source   7 * 8 / 4 8 2 - == 6
     output   <keep> <keep> <keep> <keep> <keep> <delete> <sub_-> <sub_8> <keep> <keep> <end>
@@ -6,9 +6,9 @@
     source   8 2 8 4 2
     output   <insert_-> <keep> <insert_*> <keep> <insert_/> <keep> <insert_+> <keep> <insert_==> <keep> <end>
 
-`<keep>`, `<delete>` and `<sub_X>` each go one token further in the source; `<insert_X>` stays where it is, so anything
-can be inserted anywhere, also behind the last token. A span that becomes one token is `<sub_X>` and deletions. What no
-tag reaches is kept.
+`<keep>`, `<delete>` and `<sub_X>` consume one token of the source; `<insert_X>` consumes none, so anything can be
+inserted anywhere, also after the last token. A span that is replaced by one token is `<sub_X>` and deletions. Tokens
+that no tag reaches are kept.
 
 Shapes: B states, T tokens, K edits of the longest script, M tokens of the widest edit, O tags.
 """
@@ -18,60 +18,56 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from stepedit import edits
-from stepedit.batches import States
-from stepedit.edits import Scripts
-from stepedit.methods.method import END, OneShot, before_end, close_gaps
-from stepedit.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
+from stepedit.data.states import States
+from stepedit.editing import alignment
+from stepedit.editing.edits import Scripts
+from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
+from stepedit.methods.base import END, SinglePassMethod, before_end
 
 KEEP, DELETE, FIRST_TOKEN = 2, 3, 4
 
 
-class Tagging(OneShot):
-    """Write tags."""
+class Tagging(SinglePassMethod):
+    """Predict tags."""
 
     name: ClassVar[str] = "tagging"
-    title: ClassVar[str] = "write a tag for every token"
+    title: ClassVar[str] = "predict a tag for every token"
 
-    def symbols(self) -> list[str]:
-        """The end, keep, delete, and for every token to substitute and to insert it."""
+    def output_symbols(self) -> list[str]:
+        """Return end, keep, delete, and a substitution and an insertion of every token."""
         tokens = self.task.vocabulary.tokens[1:]
         return ["<end>", "<keep>", "<delete>", *(f"<{tag}_{token}>" for tag in ("sub", "insert") for token in tokens)]
 
-    def token_of(self) -> list[int]:
-        """The token of each output that has one."""
+    def output_tokens(self) -> list[int]:
+        """Return the token of each output that has one."""
         return [PAD] * FIRST_TOKEN + [*range(1, len(self.task.vocabulary))] * 2
 
     @property
-    def longest(self) -> int:
-        """A tag for every token of the longest text, as many to insert, and the end."""
-        return 2 * self.task.longest + 1
+    def max_output_length(self) -> int:
+        """A tag for every token of the longest text, as many insertions, and the end symbol."""
+        return 2 * self.task.max_length + 1
 
     @property
-    def _tokens(self) -> int:
+    def _num_tokens(self) -> int:
         return len(self.task.vocabulary) - 1
 
-    def sayable(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
-        """(B,) whether all tokens are known that edits bring; what is kept need not be."""
+    def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
+        """Return (B,) whether all inserted tokens are known; kept ones need not be."""
         return np.asarray((scripts.tokens < len(self.task.vocabulary)).all((1, 2)))
 
-    def render(self, states: States) -> tuple[Tensor, Tensor]:
-        """Tags that make the target of each state."""
-        texts = Sequences(states.ids.numpy(), states.lengths.numpy())
-        scripts = states.left
-        if not scripts.run_right:  # later edits meet earlier ones' tokens: only the whole change can be tagged
-            scripts = edits.scripts(texts, states.targets)
-        slots = self._slots(texts, scripts)
-        tags = Sequences.keep(slots)
+    def targets(self, states: States) -> tuple[IntArray, IntArray]:
+        """Return the tags that turn each state into its target."""
+        scripts = states.remaining
+        if not scripts.left_to_right:  # later edits change what earlier ones inserted: align state and target anew
+            scripts = alignment.scripts(states.texts, states.targets)
+        tags = Sequences.keep(self._slots(states.texts, scripts))
         wide = tags.widened(int(tags.lengths.max(initial=0)) + 1)
         wide.ids[np.arange(len(tags)), tags.lengths] = END
-        return torch.from_numpy(wide.ids), torch.from_numpy(tags.lengths + 1)
+        return wide.ids, tags.lengths + 1
 
     def _slots(self, texts: Sequences, scripts: Scripts) -> IntArray:
-        """(B, T+1, K*M+1) for each place every edit's insertions before it and its own tag, PAD where there is none."""
+        """Return (B, T+1, K*M+1): at each position the insertions of every edit, then its own tag; PAD elsewhere."""
         width, (_, columns, most) = texts.ids.shape[1], scripts.tokens.shape
         slots = np.full((len(texts), width + 1, columns * most + 1), PAD, np.int64)
         slots[:, :width, -1] = np.where(texts.mask(), KEEP, PAD)
@@ -79,29 +75,30 @@ class Tagging(OneShot):
         for index in range(scripts.starts.shape[1] - 1):
             rows = np.flatnonzero(index < scripts.counts)
             start = scripts.starts[rows, index] - grown[rows, index]
-            span, brings = scripts.stops[rows, index] - scripts.starts[rows, index], scripts.widths[rows, index]
-            for ahead in range(int(span.max(initial=0))):
-                at = ahead < span
-                token = scripts.tokens[rows, index, min(ahead, most - 1)]
-                tag = np.where(ahead < brings, FIRST_TOKEN + token - 1, DELETE)
-                slots[rows[at], start[at] + ahead, -1] = tag[at]
-            for place in range(int(brings.max(initial=0))):
-                at = (place >= span) & (place < brings)
-                inserted = FIRST_TOKEN + self._tokens + scripts.tokens[rows, index, place] - 1
-                slots[rows[at], (start + span)[at], index * most + place] = inserted[at]
+            span, count = scripts.stops[rows, index] - scripts.starts[rows, index], scripts.widths[rows, index]
+            for offset in range(int(span.max(initial=0))):
+                at = offset < span
+                token = scripts.tokens[rows, index, min(offset, most - 1)]
+                tag = np.where(offset < count, FIRST_TOKEN + token - 1, DELETE)
+                slots[rows[at], start[at] + offset, -1] = tag[at]
+            for offset in range(int(count.max(initial=0))):
+                at = (offset >= span) & (offset < count)
+                inserted = FIRST_TOKEN + self._num_tokens + scripts.tokens[rows, index, offset] - 1
+                slots[rows[at], (start + span)[at], index * most + offset] = inserted[at]
         return slots
 
-    def realise(self, ids: Tensor, lengths: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
-        """The texts that tags make of states."""
-        said = before_end(symbols) & (symbols > END)
-        inserts = said & (symbols >= FIRST_TOKEN + self._tokens)
-        moves = said & ~inserts
-        place = moves.cumsum(1) - moves.long()
-        inside = place < lengths[:, None]
-        padded = torch.nn.functional.pad(ids, (0, 1), value=PAD)
-        current = padded.gather(1, place.clamp(max=ids.shape[1]))
-        new = torch.where(inserts, symbols - FIRST_TOKEN - self._tokens + 1, symbols - FIRST_TOKEN + 1)
-        slots = torch.where(inserts | (moves & inside & (symbols >= FIRST_TOKEN)), new, PAD)
-        slots = torch.where(moves & inside & (symbols == KEEP), current, slots)
-        beyond = torch.arange(ids.shape[1]) >= moves.sum(1)[:, None]
-        return close_gaps(torch.cat([slots, torch.where(beyond, ids, PAD)], 1))
+    def rewrite(self, texts: Sequences, symbols: IntArray) -> Sequences:
+        """Return the texts that tags make of texts."""
+        ids, lengths = texts.ids, texts.lengths
+        valid = before_end(symbols) & (symbols > END)
+        inserts = valid & (symbols >= FIRST_TOKEN + self._num_tokens)
+        consumes = valid & ~inserts
+        position = consumes.cumsum(1) - consumes
+        inside = position < lengths[:, None]
+        padded = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD)
+        current = np.take_along_axis(padded, np.minimum(position, ids.shape[1]), 1)
+        new = np.where(inserts, symbols - FIRST_TOKEN - self._num_tokens + 1, symbols - FIRST_TOKEN + 1)
+        slots = np.where(inserts | (consumes & inside & (symbols >= FIRST_TOKEN)), new, PAD)
+        slots = np.where(consumes & inside & (symbols == KEEP), current, slots)
+        beyond = np.arange(ids.shape[1]) >= consumes.sum(1)[:, None]
+        return Sequences.keep(np.concatenate([slots, np.where(beyond, ids, PAD)], 1))

@@ -1,1 +1,1 @@
-"""Neural nets that read a state and say something about it; one file per kind."""
+"""Programmers: neural networks that read a state and predict an action; one file per kind."""

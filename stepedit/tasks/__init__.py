@@ -1,1 +1,1 @@
-"""What is edited: one file per task, all behind the contract in `task`."""
+"""Tasks: what is edited; one file per task."""

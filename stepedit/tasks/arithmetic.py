@@ -1,4 +1,4 @@
-"""What the arithmetic tasks share: texts of integers and operators, and true equations as targets."""
+"""Base class of the arithmetic tasks: texts of integers and operators, with true equations as targets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from stepedit import equations
-from stepedit.equation_sampling import LARGEST_NUMBERS, Progress, sample
+from stepedit.arithmetic import equations
+from stepedit.arithmetic.sampling import LARGEST_NUMBERS, sample
+from stepedit.editing.sequences import Sequences
 from stepedit.errors import DataError
-from stepedit.sequences import Sequences
-from stepedit.tasks.task import Task
-from stepedit.vocabulary import Vocabulary
+from stepedit.tasks.base import Progress, Task
+from stepedit.text.vocabulary import Vocabulary
 
 Numbers = Annotated[int, Field(ge=1, le=LARGEST_NUMBERS)]
 Length = Annotated[int, Field(ge=2, le=1000)]
@@ -30,18 +30,19 @@ class ArithmeticTask(Task):
     length: Length = 5
 
     smallest: ClassVar[int] = equations.SMALLEST
+    verifiable: ClassVar[bool] = True
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Symbols and integers."""
+        """Operators, brackets, `==` and the integers."""
         return equations.vocabulary(self.smallest + self.numbers - 1)
 
     def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
-        """True equations with distinct left sides."""
+        """Return true equations with distinct left sides."""
         return sample(size, self.numbers, self.length, rng, progress)
 
     def features(self) -> npt.NDArray[np.float32]:
-        """What each integer is worth, in a few smooth and a few periodic forms; nothing for symbols."""
+        """Return smooth and periodic features of each integer's value; zeros for other symbols."""
         largest = self.smallest + self.numbers - 1
         values = np.arange(largest + 1)
         periods = [period for period in (2, 5, 10, 20, 50, 100, 200) if period < 2 * largest] + [
@@ -56,10 +57,10 @@ class ArithmeticTask(Task):
 
     @classmethod
     def fitted(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
-        """As many integers as the largest one needs, as long as the longest target."""
+        """Return the task with N for the largest integer and L for the longest target."""
         tokens = {token for line in (*sources, *targets) for token in line.split()}
         integers = [int(token) for token in tokens if token.isdecimal() and token.isascii() and len(token) < 10]
         if not integers:
-            raise DataError(f"there is no integer in these texts, so they are not of task {cls.name!r}")
+            raise DataError(f"these texts contain no integer, so they are not of task {cls.name!r}")
         longest = max(sum(token.isdecimal() for token in line.split()) for line in targets)
-        return cls.from_options({"numbers": max(max(integers) - cls.smallest + 1, 1), "length": max(longest, 2)})
+        return cls.from_args({"numbers": max(max(integers) - cls.smallest + 1, 1), "length": max(longest, 2)})

@@ -1,4 +1,4 @@
-"""AES, arithmetic equation simplification: work out every bracket.
+"""AES, arithmetic equation simplification: replace every bracket by its value.
 
     source   - 33 + 25 + 75 - 60 == ( 30 - 23 )
     target   - 33 + 25 + 75 - 60 == 7
@@ -7,14 +7,13 @@
     1        pos_9 pos_13 7    - 33 + 25 + 75 - 60 == 7
     2        DONE DONE DONE
 
-A source is a target in which some integers, the right-hand one included, stand as a bracketed expression of two
-integers with the same value. How many is uniform from none to all; which ones, and which expression of all that have
-the value, is uniform too. A minus may stand before the first integer of a bracket: `( - 2 + 4 )`. Brackets use `+ - *`,
-as the authors' published files do; the option `division` adds `/`.
+A source is a target in which some integers, the right-hand one included, are written as a bracketed expression of two
+integers with the same value. How many is uniform from none to all; which ones, and which of the expressions with that
+value, is uniform too. A minus may stand before the first integer of a bracket: `( - 2 + 4 )`. Brackets use `+ - *`, as
+in the authors' published files; the argument `division` adds `/`.
 
-The edits replace one bracket at a time, left to right, by its value: `pos_i pos_j v` puts v for the places i .. j, both
-included. One target has many sources, so training draws fresh ones every epoch. There is one right answer, which the
-source alone tells.
+The edits replace one bracket at a time, left to right, by its value: `pos_i pos_j v` replaces positions i .. j, both
+included, by v. A target has many sources, so training draws new ones every epoch. The source determines the target.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from stepedit import equations
-from stepedit.actions import Operation, Template
-from stepedit.edits import Scripts
-from stepedit.equations import CLOSE, MINUS, OPEN, OVER, PLUS, SMALLEST, TIMES, ZERO
-from stepedit.sequences import PAD, BoolArray, IntArray, Sequences
+from stepedit.arithmetic import equations
+from stepedit.arithmetic.equations import CLOSE, MINUS, OPEN, OVER, PLUS, SMALLEST, TIMES, ZERO
+from stepedit.editing.actions import Operation, Template
+from stepedit.editing.edits import Scripts
+from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
 from stepedit.tasks.arithmetic import ArithmeticTask, Numbers
-from stepedit.tasks.task import require, require_sayable
+from stepedit.tasks.base import require, require_expressible
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,14 @@ class EquationSimplification(ArithmeticTask):
 
     name: ClassVar[str] = "aes"
     title: ClassVar[str] = "arithmetic equation simplification"
-    example: ClassVar[tuple[str, str]] = ("- 33 + 25 + 75 - 60 == ( 30 - 23 )", "- 33 + 25 + 75 - 60 == 7")
-    independent: ClassVar[bool] = True
+    example: ClassVar[tuple[str, str] | None] = ("- 33 + 25 + 75 - 60 == ( 30 - 23 )", "- 33 + 25 + 75 - 60 == 7")
+    independent_edits: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("sequence", "token", "equation", "holds")
-    stop_metric: ClassVar[str] = "token"
+    early_stopping_metric: ClassVar[str] = "token"
 
     @cached_property
     def template(self) -> Template:
-        """Put an integer for a span."""
+        """Replace a span by an integer."""
         return Template(
             fields=("first", "last", "token"),
             operations=(Operation.REPLACE,),
@@ -58,13 +57,13 @@ class EquationSimplification(ArithmeticTask):
         )
 
     @property
-    def longest(self) -> int:
-        """Each integer as a bracket with a sign, and what stands before it."""
+    def max_length(self) -> int:
+        """Each integer as a bracket with a sign, and the symbol before it."""
         return 7 * self.length
 
     @property
-    def most_edits(self) -> int:
-        """Each integer a bracket."""
+    def max_edits(self) -> int:
+        """Every integer is a bracket."""
         return self.length
 
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
@@ -80,7 +79,7 @@ class EquationSimplification(ArithmeticTask):
         return Sequences.keep(slots)
 
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
-        """Each bracket by the target's integer, left to right: all to its left is as short as in the target by then."""
+        """Replace each bracket by the target's integer, left to right: everything to its left is final by then."""
         found = equations.find_brackets(sources)
         kept = sources.mask() & ~found.inner
         collapsed = Sequences.keep(np.where(kept, sources.ids, PAD))
@@ -91,18 +90,20 @@ class EquationSimplification(ArithmeticTask):
         bracket = collapsed.ids == OPEN
         expected = collapsed.ids.copy()
         expected[bracket] = ZERO + found.values[found.opens]
-        require((expected == targets.ids).all(1), "the target is not the source with its brackets worked out")
-        places = np.broadcast_to(np.arange(width), expected.shape)
+        require((expected == targets.ids).all(1), "the target is not the source with its brackets evaluated")
+        positions = np.broadcast_to(np.arange(width), expected.shape)
         spans = np.zeros_like(expected)
         spans[bracket] = 5 + found.signed[found.opens]
-        return require_sayable(Scripts.gather(bracket, places, places + spans, expected[:, :, None]), self.template)
+        return require_expressible(
+            Scripts.gather(bracket, positions, positions + spans, expected[:, :, None]), self.template
+        )
 
     def check(self, sources: Sequences, predictions: Sequences) -> BoolArray:
-        """The source with every bracket worked out."""
+        """Whether each prediction is the source with every bracket evaluated."""
         found = equations.find_brackets(sources)
-        worked_out = np.where(found.opens, ZERO + found.values, np.where(found.inner, PAD, sources.ids))
+        evaluated = np.where(found.opens, ZERO + found.values, np.where(found.inner, PAD, sources.ids))
         possible = found.well_formed & (~found.opens | (found.values >= 0)).all(1)
-        return possible & Sequences.keep(np.where(possible[:, None], worked_out, PAD)).equals(predictions)
+        return possible & Sequences.keep(np.where(possible[:, None], evaluated, PAD)).equals(predictions)
 
     @cached_property
     def _expressions(self) -> Expressions:
@@ -110,13 +111,13 @@ class EquationSimplification(ArithmeticTask):
 
 
 class Expressions:
-    """All bracketed expressions over 2 .. N+1, by value and form; drawn by their number, never listed."""
+    """All bracketed expressions over 2 .. N+1 by value and form; sampled by index, never listed."""
 
     def __init__(self, numbers: int, division: bool) -> None:
         self.largest = numbers + 1
         values = np.arange(self.largest + 1)
         divisors = np.arange(SMALLEST, self.largest // 2 + 1)
-        times = self.largest // divisors - 1  # each divisor's products with 2, 3, ...
+        times = self.largest // divisors - 1  # number of products of each divisor with 2, 3, ...
         repeated = np.repeat(divisors, times)
         products = repeated * (np.arange(len(repeated)) - np.repeat(times.cumsum() - times, times) + SMALLEST)
         self.divisors = repeated[np.argsort(products, kind="stable")]
@@ -128,7 +129,7 @@ class Expressions:
         self.counts[:SMALLEST] = 0
 
     def draw(self, values: IntArray, rng: np.random.Generator) -> IntArray:
-        """(n, 6) for each value one of its expressions, each as likely as any other, as ids with PAD behind."""
+        """Return an expression (n, 6) of each value, uniformly sampled, as ids padded with PAD."""
         ends = self.counts[values].cumsum(1)
         pick = rng.integers(0, ends[:, -1])
         form = (pick[:, None] >= ends).sum(1)

@@ -1,0 +1,1 @@
+"""Arithmetic: parse, evaluate, count and sample equations, exactly."""

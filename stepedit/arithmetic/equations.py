@@ -1,0 +1,190 @@
+"""The arithmetic: write, parse and evaluate equations exactly, whole arrays at a time.
+
+An equation is `[-] a o b o c ... == r`: integers, operators between them, perhaps a minus before the first, and one
+integer alone on the right. `*` and `/` bind tighter than `+` and `-`. Values are rational numbers held as numerator and
+denominator, so `2 / 7 * 7 == 2` is simply true. How random equations are drawn is in `sampling`.
+
+Every arithmetic task shares one coding: a few symbols, then the integers 0, 1, 2, ... in order, so that an id says by
+itself what it is worth.
+
+Shapes: B equations, T tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
+from stepedit.text.vocabulary import PAD_TOKEN, Vocabulary
+
+SYMBOLS = (PAD_TOKEN, "(", ")", "+", "-", "*", "/", "==")
+OPEN, CLOSE, PLUS, MINUS, TIMES, OVER, EQUALS = range(1, len(SYMBOLS))
+ZERO = len(SYMBOLS)  # the id of the integer 0; the integer n is ZERO + n
+OPERATORS = (PLUS, MINUS, TIMES, OVER)
+SMALLEST = 2  # the paper's integers are 2 .. N+1
+
+
+def vocabulary(largest: int) -> Vocabulary:
+    """All symbols and the integers 0 .. largest."""
+    return Vocabulary((*SYMBOLS, *map(str, range(largest + 1))))
+
+
+def is_integer(ids: IntArray) -> BoolArray:
+    """True where a token is an integer."""
+    return ids >= ZERO
+
+
+def integers_of(sequences: Sequences) -> Sequences:
+    """Each sequence without its operators, brackets and equal signs."""
+    return Sequences.keep(np.where(is_integer(sequences.ids), sequences.ids, PAD))
+
+
+def write(minus: BoolArray, integers: IntArray, operators: IntArray, right: IntArray) -> Sequences:
+    """Equations from their parts: minus (B,), integers (B, n), operators (B, n-1) as ids, right-hand integers (B,)."""
+    count, n = integers.shape
+    ids = np.empty((count, 2 * n + 2), np.int64)
+    ids[:, 0] = np.where(minus, MINUS, PAD)
+    ids[:, 1:-2:2] = ZERO + integers
+    ids[:, 2:-2:2] = operators
+    ids[:, -2] = EQUALS
+    ids[:, -1] = ZERO + right
+    ids[~minus] = np.roll(ids[~minus], -1, axis=1)  # no leading gap: the padding goes behind
+    return Sequences(ids, 2 * n + 1 + minus.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What each sequence is as an equation; rows that are none have no meaningful sides."""
+
+    valid: BoolArray  # (B,) it has the form of an equation
+    left: Sequences  # the tokens before `==`
+    right: IntArray  # (B,) the integer after it
+
+
+def parse(sequences: Sequences) -> Parsed:
+    """Sides of each equation, and which sequences are equations at all.
+
+    A sign may stand before any integer (the paper allows it, and Python reads it so); a second `==`, a bracket, a
+    missing operand or a right-hand side that is not one integer makes a sequence invalid.
+    """
+    ids, lengths = sequences.widened(3).ids, sequences.lengths
+    rows, last = np.arange(len(ids)), np.maximum(lengths - 1, 0)
+    columns = np.arange(ids.shape[1])
+    ends_well = (lengths >= 3) & (ids[rows, last - 1] == EQUALS) & is_integer(ids[rows, last])
+    one_equals = ((ids == EQUALS).sum(1) == 1) & ~((ids == OPEN) | (ids == CLOSE)).any(1)
+    size = np.maximum(lengths - 2, 0)
+    inside = columns < size[:, None]
+    left = np.where(inside, ids, PAD)
+    after_integer = np.pad(is_integer(left)[:, :-1], ((0, 0), (1, 0)))
+    two_integers = after_integer & is_integer(left)
+    factor_without_left = ~after_integer & ((left == TIMES) | (left == OVER))
+    ends_in_integer = is_integer(left[rows, np.maximum(size - 1, 0)])
+    valid = ends_well & one_equals & ends_in_integer & ~(two_integers | factor_without_left).any(1)
+    return Parsed(valid, Sequences(left, size), ids[rows, last] - ZERO)
+
+
+def holds(sequences: Sequences) -> BoolArray:
+    """(B,) true where a sequence is an equation and its two sides are exactly equal."""
+    parsed = parse(sequences)
+    result = np.zeros(len(sequences), np.bool_)
+    rows = np.flatnonzero(parsed.valid)
+    if len(rows):
+        right = parsed.right[rows]
+        numerator, denominator = evaluate(parsed.left.take(rows), limit=int(right.max()))
+        result[rows] = (denominator != 0) & (numerator == right * denominator)
+    return result
+
+
+def evaluate(left: Sequences, limit: int = 1) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Numerator and denominator of well-formed left sides; a division by zero gives denominator 0.
+
+    Both are int64 where no product with an integer up to `limit` can overflow, Python's unbounded integers elsewhere.
+    """
+    ids = left.ids
+    dtype = _wide_enough(ids, limit)
+    total: npt.NDArray[Any] = np.zeros(len(ids), dtype)
+    term, total_over, term_over = total, total + 1, total + 1
+    sign, operator = np.ones(len(ids), np.int64), np.full(len(ids), PLUS)
+    after_integer = np.zeros(len(ids), np.bool_)
+    for column in range(ids.shape[1]):
+        token = ids[:, column]
+        integer = is_integer(token)
+        symbol = ~integer & (token != PAD)
+        value: npt.NDArray[Any] = np.where(integer, token - ZERO, 1).astype(dtype)
+        opens = integer & (operator <= MINUS)  # a new term: the one before it is complete
+        total = np.where(opens, total * term_over + term * total_over, total)
+        total_over = np.where(opens, total_over * term_over, total_over)
+        divides = operator == OVER
+        term = np.where(opens, sign * value, np.where(integer, term * sign * np.where(divides, 1, value), term))
+        term_over = np.where(opens, 1, np.where(integer & divides, term_over * value, term_over))
+        operator = np.where(symbol & (after_integer | (column == 0)), token, operator)
+        sign = np.where(integer, 1, np.where(symbol & (token == MINUS), -sign, sign))
+        after_integer = integer
+    return total * term_over + term * total_over, total_over * term_over
+
+
+def _wide_enough(ids: IntArray, limit: int) -> type:
+    """The number type that holds every value on the way, knowing how many integers there are and how large."""
+    count = int(is_integer(ids).sum(1).max(initial=0))
+    largest = max(int(ids.max(initial=0)) - ZERO, 2)
+    return np.int64 if (count + 1) * largest**count * max(limit, 1) < 2**62 else object
+
+
+class Brackets(NamedTuple):
+    """The brackets of B texts, told by the place of their opening."""
+
+    opens: BoolArray  # (B, T) a well-formed bracket opens here
+    signed: IntArray  # (B, T) 1 where it has a minus before its first integer
+    inner: BoolArray  # (B, T) inside a bracket, behind its opening
+    values: IntArray  # (B, T) what the bracket that opens here is worth; -1 if that is not an integer of the text
+    well_formed: BoolArray  # (B,) no bracket of another form
+
+
+def find_brackets(texts: Sequences) -> Brackets:
+    """Every `( a o b )` or `( - a o b )` with its value."""
+    width = texts.ids.shape[1]
+    ids = texts.widened(width + 6).ids
+    signed = (ids[:, 1 : width + 1] == MINUS).astype(np.int64)
+    at = np.arange(width) + signed
+    first, operator, second, close = (np.take_along_axis(ids, at + ahead, 1) for ahead in (1, 2, 3, 4))
+    opens = (texts.ids == OPEN) & (close == CLOSE) & is_integer(first) & is_integer(second)
+    opens &= (operator >= PLUS) & (operator <= OVER)
+    inner = np.zeros(ids.shape, np.bool_)
+    for ahead in range(1, 6):
+        inner[:, ahead : width + ahead] |= opens & (ahead < 5 + signed)
+    stray = ((texts.ids == OPEN) & ~opens) | ((texts.ids == CLOSE) & ~inner[:, :width])
+    values = _values(np.where(signed, ZERO - first, first - ZERO), operator, second - ZERO)
+    return Brackets(opens, signed, inner[:, :width], np.where(opens, values, -1), ~stray.any(1))
+
+
+def _values(a: IntArray, operator: IntArray, b: IntArray) -> IntArray:
+    """a o b where that is a whole number that is not negative, else -1."""
+    quotient = np.where((b > 0) & (a % np.maximum(b, 1) == 0), a // np.maximum(b, 1), -1)
+    cases = [operator == PLUS, operator == MINUS, operator == TIMES, operator == OVER]
+    return np.maximum(np.select(cases, [a + b, a - b, a * b, quotient], -1), -1)
+
+
+def right_values(texts: Sequences) -> IntArray:
+    """(B,) the integer each text ends in, a closing bracket counting as what it is worth; -1 if there is none."""
+    ids, rows = texts.widened(6).ids, np.arange(len(texts))
+    last = np.maximum(texts.lengths - 1, 0)
+    found = find_brackets(Sequences(ids, texts.lengths))
+    value = np.where(is_integer(ids[rows, last]), ids[rows, last] - ZERO, -1)
+    for size in (5, 6):
+        start = np.maximum(last + 1 - size, 0)
+        closes = found.opens[rows, start] & (texts.lengths - start == size) & (found.signed[rows, start] == size - 5)
+        value = np.where(closes, found.values[rows, start], value)
+    return value
+
+
+def holds_with_right_side(predictions: Sequences, sources: Sequences) -> BoolArray:
+    """Return (B,), true where a prediction is a true equation with its source's right-hand side.
+
+    That side is the source's last integer or, if the source ends in a bracket, the bracket's value.
+    """
+    same: BoolArray = parse(predictions).right == right_values(sources)
+    return holds(predictions) & same

@@ -1,0 +1,231 @@
+"""Draw distinct true equations, uniformly among all there are.
+
+A left side is drawn at random and kept if its value is an integer of the allowed range. Whole chunks are drawn at once
+and evaluated modulo primes, where a division is a multiplication and nothing can overflow: one prime sorts nearly all
+out, and as many more as the size of the numbers asks for make it exact. Where nearly all equations are wanted, or there
+are few to begin with, all left sides are tried instead.
+
+A left side is one code for each of its integers: the integer together with the operator before it, `+ a`, `- a`, `* a`
+or `/ a`; a leading `+` is understood. Those that begin with a minus need not be drawn: each is the opposite of one that
+begins with a plus, and worth its negative.
+
+Shapes: B left sides, n integers in each (one less than the equation's length).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from itertools import product
+from math import isqrt, prod, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from stepedit.arithmetic import equations
+from stepedit.arithmetic.counting import count_true, left_sides
+from stepedit.arithmetic.equations import MINUS, PLUS, SMALLEST
+from stepedit.editing.sequences import IntArray, Sequences
+from stepedit.errors import DataError
+
+Progress = Callable[[int, int], None]  # so many of so many
+Codes = npt.NDArray[np.integer]  # (n, B) operator * N + integer - SMALLEST, with the operators in the order + - * /
+
+CHUNK = 1 << 15
+BLOCK = 1 << 14  # numbers whose few buffers stay in the cache
+SMALL_SPACE = 1 << 21  # left sides that are all tried without further thought: a tenth of a second
+LARGE_SPACE = 1 << 27  # left sides that are all tried where most equations are wanted: some ten seconds
+PRIME = (1 << 31) - 1  # Mersenne: x mod PRIME is an addition and a shift
+LARGEST_NUMBERS = 100_000
+PATIENCE = 1 << 28  # integers to draw before judging whether there is any hope: some seconds
+HOPELESS = 1 << 41  # integers to draw in all that are too many: a night
+
+
+def check_setting(numbers: int, length: int) -> None:
+    """Refuse settings that have no meaning."""
+    if not 1 <= numbers <= LARGEST_NUMBERS:
+        raise DataError(f"numbers must be between 1 and {LARGEST_NUMBERS:,}, not {numbers:,}")
+    if length < 2:
+        raise DataError(f"length must be at least 2 (one integer on each side), not {length}")
+
+
+def sample(
+    size: int, numbers: int, length: int, rng: np.random.Generator, progress: Progress | None = None
+) -> Sequences:
+    """`size` true equations with distinct left sides; DataError with the count there is when that is too many."""
+    check_setting(numbers, length)
+    if size < 1:
+        raise DataError(f"size must be at least 1, not {size:,}")
+    space = left_sides(numbers, length)
+    if space <= SMALL_SPACE:
+        return _choose(size, numbers, length, rng)
+    pool, drawn, hits = Sequences.from_rows([]), 0, 0
+    while len(pool) < size:
+        fresh: list[Sequences] = []
+        # near the end most hits are repeats: a fair number at a time, or sorting them out would cost more than drawing
+        wanted = max(size - len(pool), size // 16)
+        while wanted > 0:
+            fresh.append(_true_ones(_draw(CHUNK, numbers, length, rng), numbers))
+            wanted, drawn, hits = wanted - len(fresh[-1]), drawn + 2 * CHUNK, hits + len(fresh[-1])
+            _refuse_hopeless(size, numbers, length, drawn, hits)
+            if hits and size > space * hits // drawn // 2 and _most_are_wanted(size, numbers, length, drawn, hits):
+                return _choose(size, numbers, length, rng)
+            if progress:
+                progress(min(len(pool) + sum(map(len, fresh)), size), size)
+        pool = Sequences.join([pool, *fresh]).distinct()
+    return pool.take(slice(size))
+
+
+def _refuse_hopeless(size: int, numbers: int, length: int, drawn: int, hits: int) -> None:
+    """DataError where equations are so rare that drawing them would not end."""
+    work = drawn * length
+    if work >= PATIENCE and size * work > HOPELESS * hits:
+        raise DataError(
+            f"equations with numbers={numbers}, length={length} are too rare to be drawn: of {drawn:,} left sides "
+            f"{hits:,} were true; ask for fewer equations, fewer numbers or a smaller length"
+        )
+
+
+def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int) -> bool:
+    """Whether to try all left sides; DataError if there are fewer equations than wanted."""
+    space = left_sides(numbers, length)
+    total = count_true(numbers, length)
+    estimate = space * hits // drawn
+    if total is not None and size > total:
+        raise _too_many(size, numbers, length, f"exactly {total:,}")
+    if total is None and size > estimate * (1 + 5 / sqrt(hits)):
+        raise _too_many(size, numbers, length, f"about {estimate:,}")
+    return space <= LARGE_SPACE
+
+
+def _choose(size: int, numbers: int, length: int, rng: np.random.Generator) -> Sequences:
+    """`size` of all the equations there are, in random order."""
+    total = count_true(numbers, length)
+    if total is not None and size > total:
+        raise _too_many(size, numbers, length, f"exactly {total:,}")
+    every = _all_true(numbers, length)
+    if size > len(every):
+        raise _too_many(size, numbers, length, f"exactly {len(every):,}")
+    return every.take(rng.choice(len(every), size, replace=False))
+
+
+def _too_many(size: int, numbers: int, length: int, there_are: str) -> DataError:
+    return DataError(
+        f"{size:,} distinct equations cannot be made: numbers={numbers}, length={length} has {there_are}; "
+        "ask for fewer, or for more numbers or a greater length"
+    )
+
+
+def _all_true(numbers: int, length: int) -> Sequences:
+    """Every equation of the setting, found part by part: the first few codes run inside a part, the rest is fixed."""
+    axes = [range(numbers), *[range(4 * numbers)] * (length - 2)]
+    inner = 1
+    while inner < len(axes) and prod(map(len, axes[: inner + 1])) <= CHUNK:
+        inner += 1
+    codes = np.zeros((len(axes), prod(map(len, axes[:inner]))), np.int64)
+    codes[:inner] = np.stack([axis.ravel() for axis in np.meshgrid(*axes[:inner], indexing="ij")])
+    parts = []
+    for fixed in product(*axes[inner:]):
+        codes[inner:] = np.array(fixed, np.int64)[:, None]
+        parts.append(_true_ones(codes, numbers))
+    return Sequences.join(parts)
+
+
+def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> Codes:
+    """Left sides at random, each as likely as any other, with a plus before the first integer."""
+    narrow = np.uint16 if 4 * numbers <= 1 << 16 else np.uint32
+    codes = rng.integers(0, 4 * numbers, (length - 1, size), dtype=narrow)
+    codes[0] %= numbers
+    return codes
+
+
+def _true_ones(codes: Codes, numbers: int) -> Sequences:
+    """The equations among some left sides and their opposites (every plus a minus, every minus a plus).
+
+    Of the two at most one is worth an integer of the allowed range. With the right residue for one prime that is nearly
+    certain; with the right residues for primes whose product exceeds every numerator that a difference of the two sides
+    can have, it is certain.
+    """
+    bound = (len(codes) + 1) * (numbers + 1) ** (len(codes) + 1)
+    residues = _residues(codes, numbers, PRIME)
+    values = np.minimum(residues, PRIME - residues)
+    passed = np.flatnonzero((values >= SMALLEST) & (values < numbers + SMALLEST))
+    operators, integers, opposites = _meanings(numbers)
+    codes, values, negative = codes[:, passed], values[passed], residues[passed] > PRIME // 2
+    codes = np.where(negative, opposites.take(codes), codes)
+    prime, known = PRIME, PRIME
+    while known <= bound and len(values):
+        prime = _prime_below(prime)
+        known *= prime
+        passed = np.flatnonzero(_residues(codes, numbers, prime) == values)
+        codes, values = codes[:, passed], values[passed]
+    codes = codes.T
+    return equations.write(operators[codes[:, 0]] == MINUS, integers[codes], operators[codes[:, 1:]], values)
+
+
+@lru_cache(maxsize=8)
+def _meanings(numbers: int) -> tuple[IntArray, IntArray, IntArray]:
+    """By code: its operator's id, its integer, and the code of the opposite (itself where it opens no term)."""
+    operators, integers = np.divmod(np.arange(4 * numbers), numbers)
+    opposites = np.arange(4 * numbers)
+    opposites[: 2 * numbers] = np.roll(opposites[: 2 * numbers], numbers)
+    return operators + PLUS, integers + SMALLEST, opposites
+
+
+def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
+    """(B,) values modulo a prime, block by block in the same few buffers, which stay in the cache."""
+    factors, goes_on, opens = _tables(numbers, prime)
+    values = np.empty(codes.shape[1], np.int64)
+    buffers = np.empty((7, min(BLOCK, len(values))), np.int64)
+    for begin in range(0, len(values), BLOCK):
+        block = codes[:, begin : begin + BLOCK]
+        term, total, carried, factor, mask, start, spare = buffers[:, : block.shape[1]]
+        factors.take(block[0], out=term, mode="clip")
+        total[:] = 0
+        for code in block[1:]:
+            factors.take(code, out=factor, mode="clip")
+            goes_on.take(code, out=mask, mode="clip")
+            opens.take(code, out=start, mode="clip")
+            np.bitwise_and(term, mask, out=carried)
+            total += term
+            total -= carried  # so a term is added when another one opens
+            np.multiply(carried, factor, out=term)  # below 2**63: a term is below 2**32, a factor below 2**31
+            _reduce(term, prime, spare)
+            term += start
+        total += term
+        np.remainder(total, prime, out=values[begin : begin + BLOCK])
+    return values
+
+
+def _reduce(numbers: IntArray, prime: int, spare: IntArray) -> None:
+    """Make numbers small again without changing their residues; shifts and additions do where they can."""
+    if prime != PRIME:
+        numbers %= prime
+        return
+    for _ in range(2):  # from below 2**63 to below 2**33, to below 2**31 + 4
+        np.right_shift(numbers, 31, out=spare)
+        numbers &= PRIME
+        numbers += spare
+
+
+@lru_cache(maxsize=64)
+def _tables(numbers: int, prime: int) -> tuple[IntArray, IntArray, IntArray]:
+    """By code: what it multiplies the term with; all bits set where the term goes on, else none; what it opens with."""
+    inverse = [0, 1]
+    for n in range(2, numbers + SMALLEST):  # each from a smaller one's
+        inverse.append((prime - prime // n) * inverse[prime % n] % prime)
+    integers, nothing = np.arange(SMALLEST, numbers + SMALLEST), np.zeros(2 * numbers, np.int64)
+    first, second = (
+        np.concatenate([integers, prime - integers]),
+        np.concatenate([integers, np.array(inverse[SMALLEST:])]),
+    )
+    return np.concatenate([first, second]), np.concatenate([nothing, nothing - 1]), np.concatenate([first, nothing])
+
+
+@cache
+def _prime_below(number: int) -> int:
+    """The largest prime below a number; trial division does for 31 bits."""
+    candidate = number - 1
+    while any(candidate % divisor == 0 for divisor in range(2, isqrt(candidate) + 1)):
+        candidate -= 1
+    return candidate

@@ -1,0 +1,145 @@
+"""Arguments that commands share, and options derived from the fields of a configuration."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from stepedit.config import PRESETS
+from stepedit.errors import UserError
+from stepedit.registry import TASKS, load_plugins
+
+if TYPE_CHECKING:
+    from stepedit.inference.decoding import Decoding
+    from stepedit.tasks.base import Task
+
+Command = Callable[..., None]
+
+RunFolder = Annotated[str, typer.Argument(help="Folder of a run, or name of a model that comes with stepedit.")]
+TaskName = Annotated[str, typer.Argument(help=f"Task: {', '.join(TASKS)}.", show_default=False)]
+Numbers = Annotated[int | None, typer.Option(help="N, number of different integers.", show_default="by task")]
+Length = Annotated[int | None, typer.Option(help="L, number of integers in a text.", show_default="by task")]
+TaskArgs = Annotated[
+    list[str] | None,
+    typer.Option("--task-arg", metavar="NAME=VALUE", help="Another argument of the task; see `stepedit tasks`."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        help="Python file that registers tasks, methods or programmers; may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def with_plugins(command: Command) -> Command:
+    """Return the command with an option --plugin; the files are loaded before it runs."""
+
+    def call(plugin: list[Path] | None, **values: Any) -> None:
+        load_plugins(plugin or [])
+        command(**values)
+
+    extra = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
+    return _with_signature(call, command, [*_parameters(command), extra])
+
+
+def with_options(into: str, *models: type[BaseModel], skip: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """Return a decorator that adds one option per field of these models; their values arrive as the dict `into`."""
+
+    def decorate(command: Command) -> Command:
+        fields = {name: field for model in models for name, field in model.model_fields.items() if name not in skip}
+
+        def call(**values: Any) -> None:
+            given = {name: values.pop(name) for name in fields}
+            command(**values, **{into: {name: value for name, value in given.items() if value is not None}})
+
+        kept = [parameter for parameter in _parameters(command) if parameter.name != into]
+        return _with_signature(call, command, [*kept, *(_option(name, field) for name, field in fields.items())])
+
+    return decorate
+
+
+def _parameters(command: Command) -> list[inspect.Parameter]:
+    return list(inspect.signature(command, eval_str=True).parameters.values())  # typer does not evaluate strings
+
+
+def _with_signature(call: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
+    """Return `call` with the name and help of a command and these parameters."""
+    keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    call = wraps(command)(call)
+    del call.__wrapped__
+    call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in keyword}
+    return call
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    """Return the command-line option of a field."""
+    kind, choices = _kind(name, field.annotation)
+    flag = f"--{name.replace('_', '-')}"
+    option = typer.Option(
+        f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
+        help=field.description,
+        show_default=_default(name, field),
+        metavar="|".join(choices) or None,
+    )
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _kind(name: str, annotation: Any) -> tuple[type, list[str]]:
+    """Return the type of an option, and its choices, if there are some."""
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    if get_origin(annotation) is Literal:
+        return str, [str(value) for value in get_args(annotation)]
+    if name in ("lexicon", "target_file"):
+        return Path, []
+    return annotation if annotation in (bool, int, float) else str, []
+
+
+def _default(name: str, field: FieldInfo) -> str | bool:
+    """Return what --help shows as the default, with the values of presets that differ."""
+    extra = field.json_schema_extra
+    usual = extra.get("default") if isinstance(extra, dict) else field.default
+    others = [f"{preset}: {values[name]}" for preset, values in PRESETS.items() if name in values]
+    return "; ".join([str(usual), *others]) if usual is not None else False
+
+
+def make_decoding(values: dict[str, Any]) -> Decoding:
+    """Return the decoding that the command line describes."""
+    from stepedit.config import checked
+    from stepedit.inference.decoding import Decoding
+    from stepedit.text.lexicon import Lexicon
+
+    if "lexicon" in values:
+        values = values | {"lexicon": Lexicon.read(Path(values["lexicon"]))}
+    return checked(Decoding, values)
+
+
+def make_task(name: str, numbers: int | None, length: int | None, task_args: Sequence[str] | None) -> Task:
+    """Return the task that the command line describes."""
+    given = (("numbers", numbers), ("length", length))
+    return TASKS[name].from_args(parse_pairs(task_args) | {key: value for key, value in given if value is not None})
+
+
+def parse_pairs(pairs: Sequence[str] | None, flag: str = "--task-arg") -> dict[str, Any]:
+    """Return `NAME=VALUE` arguments as a dictionary."""
+    chosen: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"{flag} takes NAME=VALUE, not {pair!r}")
+        chosen[key.replace("-", "_")] = value
+    return chosen

@@ -1,0 +1,89 @@
+"""Edits and tables on a terminal. Changes are marked as well as colored, so that a plain file is readable, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from stepedit.editing.edits import Edit, trajectory
+
+if TYPE_CHECKING:
+    from stepedit.editing.trace import Step
+
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+DELETED, INSERTED, DIM, HEADING = "red strike", "bold green", "dim", "bold"
+
+
+def console() -> Console:
+    """Return standard output, without highlighting; long lines are left to the terminal."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def visible(text: str) -> str:
+    """Return a text with control and direction characters escaped."""
+    return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def plain(text: str) -> Text:
+    """Return a text that is safe to print."""
+    return Text(visible(text))
+
+
+def marked(deleted: Sequence[str], inserted: Sequence[str], separator: str = " ") -> Text:
+    """Return a change: `[8 → *]`, `[8 →]` for a deletion, `[→ *]` for an insertion."""
+    change = Text("[", DIM)
+    change.append(visible(separator.join([*deleted, ""])), DELETED).append("→", DIM)
+    change.append(visible(separator.join(["", *inserted])), INSERTED)
+    return change.append("]", DIM)
+
+
+def diff(state: Sequence[str], edit: Edit[str], separator: str = " ") -> Text:
+    """Return a state with one edit marked in it."""
+    changed = marked(state[edit.start : edit.stop], edit.tokens, separator)
+    return Text(separator).join([*map(plain, state[: edit.start]), changed, *map(plain, state[edit.stop :])])
+
+
+def script_diff(source: Sequence[str], edits: Sequence[Edit[str]], separator: str = " ") -> list[Text]:
+    """Return a source with all edits marked: one line if they run from left to right, otherwise a line per edit."""
+    if not all(b.start >= a.start + len(a.tokens) for a, b in pairwise(edits)):
+        return [diff(state, edit, separator) for state, edit in zip(trajectory(source, edits), edits, strict=False)]
+    parts, shown, shift = list[Text](), 0, 0  # positions in the source, and the growth by edits so far
+    for edit in edits:
+        start, stop = edit.start - shift, edit.stop - shift
+        parts += [*map(plain, source[shown:start]), marked(source[start:stop], edit.tokens, separator)]
+        shown, shift = stop, shift + len(edit.tokens) - (stop - start)
+    return [Text(separator).join([*parts, *map(plain, source[shown:])])]
+
+
+def step_diff(step: Step, separator: str) -> Text:
+    """Return the text after a step with its change marked."""
+    if step.position is None:
+        return Text(visible(f"{separator.join(step.tokens)}  (skipped)"), DIM)
+    state = [*step.tokens[: step.position], *step.deleted, *step.tokens[step.position + len(step.inserted) :]]
+    edit = Edit(step.position, step.position + len(step.deleted), tuple(step.inserted))
+    return diff(state, edit, separator)
+
+
+def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:
+    """Return rows as columns of equal width; lines are not wrapped."""
+    cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
+    lines = []
+    for number, row in enumerate(cells):
+        padded = [cell.copy() for cell in row]
+        for cell, width in zip(padded[:-1], widths[:-1], strict=True):
+            cell.pad_right(width - cell.cell_len)
+        lines.append(Text("   ").join(padded))
+        if heading and number == 0:
+            lines[0].stylize(HEADING)
+    return Text("\n").join(lines)
+
+
+def named(edits: Sequence[Edit[int]], name: Callable[[int], str]) -> list[Edit[str]]:
+    """Return edits of ids as edits of tokens."""
+    return [Edit(edit.start, edit.stop, tuple(map(name, edit.tokens))) for edit in edits]

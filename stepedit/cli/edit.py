@@ -1,0 +1,122 @@
+"""`stepedit edit`: edit texts with a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stepedit.cli.arguments import RunFolder, make_decoding, with_options
+from stepedit.cli.display import aligned, console, plain, step_diff, visible
+from stepedit.errors import DataError, UserError, located
+from stepedit.inference import corpus
+from stepedit.inference.decoding import Decoding
+
+if TYPE_CHECKING:
+    from stepedit.inference.editor import Editor, EditResult
+
+Output = tuple[list[str], list[str]]  # what to print, and warnings
+
+
+@dataclass(frozen=True)
+class Job:
+    """How texts are edited and printed: all that a worker process has to know."""
+
+    run: str
+    decoding: tuple[tuple[str, Any], ...]
+    trace: bool
+    as_json: bool
+
+
+@with_options("decoding", Decoding)
+def edit(
+    run: RunFolder,
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts.", show_default="lines of standard input")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show each step and its confidence.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object per text, with its steps and, for text, its changes.")
+    ] = False,
+    num_workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that share standard input.")] = 1,
+    *,
+    decoding: dict[str, Any],
+) -> None:
+    """Edit texts and print one result a line, in order. Standard input is streamed, so it may be of any size.
+
+    Example: stepedit edit aor "6 10 9 5 2" --trace
+    """
+    job = Job(run, tuple(sorted(decoding.items())), trace, as_json)
+    lines = ((text, "\n") for text in texts) if texts else _standard_input()
+    if num_workers == 1 or texts:
+        outputs: Iterator[Output] = (_edit(job, batch, first) for batch, first in corpus.batches(lines))
+    else:
+        if trace:
+            raise UserError("--trace works in one process; use --json, or --num-workers 1")
+        outputs = corpus.in_processes(partial(_edit, job), lines, num_workers)
+    for printed, warnings in outputs:
+        _write("".join(printed))
+        for warning in warnings:
+            typer.echo(f"stepedit: {warning}", err=True)
+
+
+def _write(text: str) -> None:
+    """Write to a terminal in its encoding, to anything else as UTF-8, byte for byte."""
+    if sys.stdout.isatty():
+        sys.stdout.write(text)
+    else:
+        sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+
+
+def _standard_input() -> Iterator[corpus.Line]:
+    """Yield lines and their line ends, which are not part of a text."""
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        body = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield body.decode(), raw[len(body) :].decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})") from None
+
+
+@lru_cache(maxsize=1)
+def _load(run: str, decoding: tuple[tuple[str, Any], ...]) -> tuple[Editor, Decoding]:
+    from stepedit.inference.editor import Editor
+
+    return Editor.load(run), make_decoding(dict(decoding))
+
+
+def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
+    """Return what to print for a batch, and warnings."""
+    editor, decoding = _load(job.run, job.decoding)
+    texts = [text for text, _ in batch]
+    with located(f"lines from {first + 1} on" if first else "input"):
+        results = editor.edit(texts, decoding, trace=job.trace or job.as_json)
+    separator = editor.method.task.vocabulary.separator
+    printed = [_print(one, end, job, separator) for one, (_, end) in zip(results, batch, strict=True)]
+    invalid = [one.source for one in results if one.valid is False] if decoding.verify else []
+    return printed, [f"the verifier accepts no result found for {source!r}" for source in invalid]
+
+
+def _print(result: EditResult, end: str, job: Job, separator: str) -> str:
+    if job.as_json:
+        return json.dumps(result.as_dict()) + "\n"
+    if job.trace:
+        return _draw(result, separator)
+    return (visible(result.text) if sys.stdout.isatty() else result.text) + end
+
+
+def _draw(result: EditResult, separator: str) -> str:
+    """Return the steps, each with its change marked."""
+    rows: list[list[str | Text]] = [["step", "confidence", "text"], ["", "", plain(result.source)]]
+    for number, step in enumerate(result.steps, start=1):
+        rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, separator)])
+    out = console()
+    with out.capture() as captured:
+        out.print(aligned(rows))
+        out.print(plain(f"{result.text}{'' if result.finished else '   (stopped without DONE)'}"))
+    return captured.get()

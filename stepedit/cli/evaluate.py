@@ -1,0 +1,132 @@
+"""`stepedit evaluate`: score a model."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stepedit.cli.arguments import RunFolder, make_decoding, with_options
+from stepedit.cli.display import aligned, console
+from stepedit.cli.progress import progress_bar
+from stepedit.errors import UserError
+from stepedit.inference.decoding import Decoding
+
+if TYPE_CHECKING:
+    from stepedit.editing.sequences import Pairs
+    from stepedit.evaluation.scores import RunScores
+
+MAX_GROUPS = 12  # in a table
+
+
+@with_options("decoding", Decoding)
+def evaluate(
+    run: RunFolder,
+    data: Annotated[Path | None, typer.Option(help="Other pairs than the run's own.", show_default=False)] = None,
+    target_file: Annotated[
+        Path | None, typer.Option(help="File of targets, if --data is a file of sources only.", show_default=False)
+    ] = None,
+    source_column: Annotated[
+        str | None, typer.Option(help="Name of the source column in --data.", show_default="the run's")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Name of the target column in --data.", show_default="the run's")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
+    chrf: Annotated[bool, typer.Option("--chrf", help="Also chrF, for text; needs the extra [chrf].")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    *,
+    decoding: dict[str, Any],
+) -> None:
+    """Score a model on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
+
+    Predictions are written to predictions-SPLIT.jsonl in the run's folder (with beam search,
+    predictions-SPLIT-beam-K.jsonl), scores to scores-SPLIT.json, unless --data are other pairs. A model that comes with
+    stepedit is not changed.
+    """
+    from stepedit.evaluation import scores
+    from stepedit.inference import model_folder
+
+    folder = model_folder.find(run)
+    config = model_folder.read_config(folder)
+    if chrf and not model_folder.make_task(config).open_vocabulary:
+        raise UserError(f"chrF is for text; task {config.task} has metrics of its own")
+    if chrf and find_spec("sacrebleu") is None:
+        raise UserError("chrF needs sacrebleu: pip install 'stepedit[chrf]'")
+    chosen, pairs = make_decoding(decoding), None
+    if data is not None:
+        columns = source_column or config.source_column, target_column or config.target_column
+        pairs, split = _other_pairs(folder, data, columns, target_file, split)
+    split = split or "test"
+    with progress_bar(f"editing {split}") as progress:
+        result = scores.evaluate(folder, split, chosen, pairs, progress, chrf)
+    if as_json:
+        console().print(Text(result.model_dump_json()))
+    else:
+        _show(result)
+
+
+def _other_pairs(
+    folder: Path,
+    data: Path,
+    columns: tuple[str | None, str | None],
+    target_file: Path | None,
+    split: str | None,
+) -> tuple[dict[str, Pairs], str]:
+    """Return other pairs in splits, and the split to score."""
+    from stepedit.data import dataset as datasets
+    from stepedit.inference import model_folder
+
+    task = model_folder.make_task(model_folder.read_config(folder))
+    read = datasets.read(data, *columns, target_file)
+    split = split or ("all" if set(read.splits) == {"all"} else "test")
+    return {name: lines.encode(task, whole=name == split) for name, lines in read.splits.items()}, split
+
+
+def ranges(groups: dict[int, tuple[int, float]]) -> list[tuple[str, int, float]]:
+    """Return groups in order, small neighbors merged where there are many: name, size, mean."""
+    least = sum(count for count, _ in groups.values()) / MAX_GROUPS if len(groups) > MAX_GROUPS else 0
+    merged, together = list[tuple[str, int, float]](), list[int]()
+    for group in sorted(groups):
+        together.append(group)
+        count = sum(groups[each][0] for each in together)
+        if count >= least or group == max(groups):
+            mean = sum(groups[each][0] * groups[each][1] for each in together) / count
+            name = str(group) if len(together) == 1 else f"{together[0]} to {group}"
+            merged.append((name, count, mean))
+            together = []
+    return merged
+
+
+def _show(result: RunScores) -> None:
+    out = console()
+    out.print(Text(f"{_headline(result)}, {result.finished:.1%} finished\n"))
+    rows = [["metric", "mean", "95 % interval"]]
+    rows += [[name, f"{mean:.2%}", f"{low:.2%} to {high:.2%}"] for name, (mean, low, high) in result.metrics.items()]
+    if result.paper:  # the authors' figures for this setting
+        rows[0].append("paper, test")
+        for row in rows[1:]:
+            row.append(f"{result.paper[row[0]]:.2%}" if row[0] in result.paper else "")
+    out.print(aligned(rows))
+    if result.summary:
+        names = list(next(iter(result.summary.values())))
+        table = [["", *names]]
+        table += [[kind, *(f"{values[name]:.2%}" for name in names)] for kind, values in result.summary.items()]
+        out.print(Text())
+        out.print(aligned(table))
+    for title, groups in (("edits needed", result.by_edits), ("source length", result.by_length)):
+        table = [[title, "pairs", result.headline]]
+        table += [[group, f"{count:,}", f"{mean:.2%}"] for group, count, mean in ranges(groups)]
+        out.print(Text())
+        out.print(aligned(table))
+
+
+def _headline(result: RunScores) -> str:
+    parts = [f"{result.task} {result.method} {result.mode}, {result.split}: {result.pairs:,} pairs"]
+    parts += [f"beam size {result.beam_size}"] * (result.beam_size > 1)
+    parts += ["verified"] * result.verify + ["with a lexicon"] * result.lexicon
+    parts += [f"min. confidence {result.min_confidence:.0%}"] * (result.min_confidence > 0)
+    return ", ".join(parts)

@@ -1,0 +1,45 @@
+"""`stepedit export`: a small copy of a model, to share or to deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from stepedit.cli.arguments import RunFolder
+from stepedit.cli.display import console
+from stepedit.errors import DataError, UserError
+from stepedit.registry import did_you_mean
+
+DTYPES = ("float16", "float32")
+
+
+def export(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="Folder to be created.", show_default=False)],
+    dtype: Annotated[str, typer.Option(metavar="|".join(DTYPES), help="Precision of the weights.")] = "float16",
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="ONNX graphs instead of weights, run by onnxruntime; needs the extra [onnx].")
+    ] = False,
+) -> None:
+    """Copy what editing needs of a run: best weights, vocabulary, model card. No optimizer, no checkpoint.
+
+    Example: stepedit export runs/aor --out aor && stepedit edit aor "6 10 9 5 2"
+    """
+    from stepedit.inference import model_folder
+
+    if dtype not in DTYPES:
+        raise UserError(did_you_mean("dtype", dtype, DTYPES))
+    folder = model_folder.find(run)
+    if out.exists():
+        raise DataError(f"{out} exists already; choose another folder")
+    if onnx:
+        from stepedit.inference.editor import Editor
+
+        Editor.load(folder).export_onnx(out)
+        size = sum(file.stat().st_size for file in out.iterdir())
+    else:
+        size = model_folder.export(folder, out, dtype)
+    console().print(Text(f"{out}: {size / 1e6:.2f} MB"))

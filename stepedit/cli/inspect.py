@@ -1,0 +1,125 @@
+"""`stepedit inspect`: describe a data set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from stepedit.cli.display import DIM, aligned, console, named, plain, script_diff
+from stepedit.editing.alignment import script
+from stepedit.errors import located
+
+if TYPE_CHECKING:
+    from stepedit.data.readers import Lines
+    from stepedit.tasks.base import Task
+
+MAX_COLUMNS = 12
+MAX_DRAWN = 1_000  # tokens
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help="Folder of splits, or a .tsv, .csv or .jsonl file of pairs.")],
+    task: Annotated[
+        str | None, typer.Option(help="Use the edits of this task.", show_default="the task in dataset.json")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=0, help="Number of pairs to show.")] = 3,
+    source_column: Annotated[str | None, typer.Option(help="Name of the source column.", show_default="source")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Name of the target column.", show_default="target")] = None,
+) -> None:
+    """Describe a data set: sizes, lengths, vocabulary, edits per pair, and a few pairs with their edits marked.
+
+    Without a task, the edits are a shortest script of insertions, deletions and substitutions of tokens.
+    """
+    from stepedit.data import dataset as datasets
+
+    dataset = datasets.read(path, source_column, target_column)
+    with located(str(path)):
+        setting = datasets.task_of(dataset, task)
+    counts = {name: _edit_counts(lines, setting) for name, lines in dataset.splits.items()}
+    out = console()
+    edits = f"the edits of task {setting.name}" if setting else "shortest edit scripts"
+    out.print(Text(f"{path}, with {edits}\n"))
+    out.print(_sizes(dataset.splits, counts))
+    out.print(Text("\nshare of pairs by number of edits"))
+    out.print(_histogram(counts))
+    out.print(_vocabulary(dataset.splits))
+    lines = next(iter(dataset.splits.values()))
+    for source_line, target_line in list(zip(lines.sources, lines.targets, strict=True))[:pairs]:
+        out.print()
+        out.print(_drawn(source_line, target_line, setting))
+
+
+def _edit_counts(lines: Lines, setting: Task | None) -> list[int]:
+    if setting is None:
+        from rapidfuzz.distance import Levenshtein
+
+        return [Levenshtein.distance(x.split(), y.split()) for x, y in zip(lines.sources, lines.targets, strict=True)]
+    pairs = lines.encode(setting)
+    with lines.located():
+        return setting.edits(pairs.sources, pairs.targets).counts.tolist()
+
+
+def _sizes(splits: dict[str, Lines], counts: dict[str, list[int]]) -> Text:
+    rows = [["split", "pairs", "source length", "target length", "need no edit", "edits per pair"]]
+    for name, lines in splits.items():
+        unchanged = counts[name].count(0)
+        rows.append(
+            [
+                name,
+                f"{len(lines):,}",
+                _spread([len(line.split()) for line in lines.sources]),
+                _spread([len(line.split()) for line in lines.targets]),
+                f"{unchanged:,} ({unchanged / len(lines):.1%})",
+                _spread(counts[name]),
+            ]
+        )
+    return aligned(rows)
+
+
+def _spread(values: Sequence[int]) -> str:
+    return f"{min(values)} to {max(values)}, mean {sum(values) / len(values):.1f}"
+
+
+def _histogram(counts: dict[str, list[int]]) -> Text:
+    numbers = sorted({number for values in counts.values() for number in values})
+    shown = numbers[:MAX_COLUMNS]
+    rest = [f"over {shown[-1]}"] if len(numbers) > len(shown) else []
+    rows = [["split", *map(str, shown), *rest]]
+    for name, values in counts.items():
+        tally = Counter(values)
+        shares = [tally[number] / len(values) for number in shown]
+        rows.append([name, *(f"{share:.1%}" for share in (*shares, *([1 - sum(shares)] if rest else [])))])
+    return aligned(rows)
+
+
+def _vocabulary(splits: dict[str, Lines]) -> Text:
+    texts = (line for lines in splits.values() for side in (lines.sources, lines.targets) for line in side)
+    words = Counter(word for line in texts for word in line.split())
+    common = "  ".join(f"{word} ({count:,})" for word, count in words.most_common(MAX_COLUMNS))
+    return Text("\n") + plain(f"vocabulary: {len(words):,} tokens, most frequent: {common}")
+
+
+def _drawn(source: str, target: str, setting: Task | None) -> Text:
+    """Return a pair with its edits marked."""
+    words = max(len(source.split()), len(target.split()))
+    if words > MAX_DRAWN:
+        return plain(f"a pair of up to {words:,} tokens, too long to show")
+    if setting is None:
+        parts, separator = source.split(), " "
+        edits = script(parts, target.split())
+    else:
+        pairs, parts, separator = (
+            setting.encode([source], [target]),
+            setting.vocabulary.split(source),
+            setting.vocabulary.separator,
+        )
+        edits = named(setting.edits(pairs.sources, pairs.targets).row(0), setting.vocabulary.name)
+    lines = script_diff(parts, edits, separator) if edits else [Text("none", DIM)]
+    rows: list[list[str | Text]] = [["source", source], ["target", target]]
+    rows += [["edits" if line is lines[0] else "", line] for line in lines]
+    return aligned(rows, heading=False)

@@ -1,0 +1,84 @@
+"""`stepedit train`: train a model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stepedit.cli.arguments import Length, Numbers, TaskArgs, parse_pairs, with_options
+from stepedit.cli.progress import progress_bar, require_tensorboard, show_training
+from stepedit.config import Limits, RunSettings, TrainingConfig
+from stepedit.registry import TASKS
+
+
+@with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training"))
+def train(
+    task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS)}.", show_default=False)] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of the run, to be created.", show_default=False)],
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML or JSON file with any of these options; command-line options take precedence.",
+            show_default=False,
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write to OUT/tensorboard; needs the extra [track].")
+    ] = False,
+    level: Annotated[
+        str | None, typer.Option(metavar="word|char", help="Tokens of your own text.", show_default="char")
+    ] = None,
+    numbers: Numbers = None,
+    length: Length = None,
+    task_arg: TaskArgs = None,
+    options: dict[str, Any],
+) -> None:
+    """Train a model and keep the checkpoint with the best validation score.
+
+    Example: stepedit train aor --method recurrence --mode online --numbers 10 --length 5 --out runs/aor
+
+    Your own pairs: stepedit train --data pairs.tsv --level word --out runs/mine
+
+    Several processes share each batch under torchrun: torchrun --nproc-per-node 2 -m stepedit train aor --out runs/aor
+    """
+    from stepedit.training.request import read_options
+    from stepedit.training.run import open_trainer, refuse_existing
+
+    if tensorboard:
+        require_tensorboard()
+    given = options | parse_pairs(task_arg)
+    given |= {"task": task, "level": level, "numbers": numbers, "length": length}
+    given = (read_options(config) if config else {}) | {key: value for key, value in given.items() if value is not None}
+    if not resume:
+        refuse_existing(out)
+        given = _keep_standard_input(given, out)
+    with (
+        progress_bar("preparing data") as progress,
+        open_trainer(out, None if resume else given, progress) as trainer,
+    ):
+        board = _tensorboard(out, trainer.state.step) if tensorboard and trainer.rank == 0 else None
+        show_training(trainer, out, board)
+
+
+def _keep_standard_input(options: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Store pairs that come on standard input in the run's folder, because they are needed again."""
+    if options.get("data") != "-":
+        return {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    from stepedit.files import write_atomic
+    from stepedit.inference.model_folder import PAIRS
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / PAIRS, sys.stdin.buffer.read())
+    return options | {"data": str(out / PAIRS)}
+
+
+def _tensorboard(out: Path, step: int) -> Any:
+    """Return a TensorBoard writer; what was written after this step is removed."""
+    from stepedit.training.tracking import summary_writer
+
+    return summary_writer(out / "tensorboard", step)

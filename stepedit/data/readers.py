@@ -1,0 +1,131 @@
+"""Read pairs of lines: TSV, CSV, JSONL, or two parallel files. Every error names file and line.
+
+A TSV or CSV has a header that names the two columns, or exactly two columns and no header. A JSONL file has one object
+a line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepedit.errors import DataError, PairError
+from stepedit.files import read_lines
+
+if TYPE_CHECKING:
+    from stepedit.editing.sequences import Pairs
+    from stepedit.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Sources and targets as text, with the location of each pair."""
+
+    sources: list[str]
+    targets: list[str]
+    file: str = field(default="", compare=False)
+    numbers: list[int] | None = field(default=None, compare=False)  # line of each pair; None: 1, 2, 3, ...
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def take(self, rows: Sequence[int]) -> Lines:
+        """Return some of the pairs."""
+        numbers = self.numbers or range(1, len(self) + 1)
+        sources, targets = ([side[row] for row in rows] for side in (self.sources, self.targets))
+        return Lines(sources, targets, self.file, [numbers[row] for row in rows])
+
+    def encode(self, task: Task, whole: bool = False) -> Pairs:
+        """Encode the pairs; DataError gives file and line of the first one that is not of the task."""
+        with self.located():
+            return task.encode(self.sources, self.targets, whole)
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Prefix the message of a PairError raised inside with file and line."""
+        try:
+            yield
+        except PairError as error:
+            number = self.numbers[error.index] if self.numbers else error.index + 1
+            raise DataError(f"{self.file}:{number}: {error.reason}" if self.file else str(error)) from None
+
+
+def read_parallel(path: Path, targets: Path) -> Lines:
+    """Read sources and targets from two files, line by line."""
+    left, right = (list(read_lines(side)) for side in (path, targets))
+    if len(left) != len(right):
+        raise DataError(f"{path} has {len(left)} lines but {targets} has {len(right)}")
+    return Lines(left, right, str(path))
+
+
+def read_pairs(path: Path, source: str | None, target: str | None) -> Lines:
+    """Read a .tsv, .csv or .jsonl file of pairs."""
+    readers = {".tsv": _read_table, ".csv": _read_table, ".jsonl": _read_objects}
+    suffix = path.suffix.lower()
+    if suffix not in readers:
+        raise DataError(f"{path}: unknown format {path.suffix!r}; pairs are read from {', '.join(sorted(readers))}")
+    rows = list(readers[suffix](path, source, target))
+    if not rows:
+        raise DataError(f"{path}: there are no pairs in it")
+    return Lines([row[1] for row in rows], [row[2] for row in rows], str(path), [row[0] for row in rows])
+
+
+def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[tuple[int, str, str]]:
+    """Yield the rows of a TSV (no quoting) or CSV with their line numbers."""
+    lines = (f"{line}\n" for line in read_lines(path))
+    tsv = path.suffix.lower() == ".tsv"
+    csv.field_size_limit(1 << 30)  # a field may be a whole document
+    reader = csv.reader(
+        lines, delimiter="\t" if tsv else ",", quoting=csv.QUOTE_NONE if tsv else csv.QUOTE_MINIMAL, strict=True
+    )
+    names = (source or "source", target or "target")
+    first, second, width = 0, 1, 2
+    try:
+        for number, row in enumerate(reader):
+            named = source is not None or target is not None or len(row) != 2 or not {*names}.isdisjoint(row)
+            if number == 0 and named:
+                first, second, width = (*_columns(f"{path}:1", row, *names), len(row))
+                continue
+            if len(row) != width:
+                raise DataError(f"{path}:{reader.line_num}: {len(row)} columns where {width} were expected")
+            yield reader.line_num, row[first], row[second]
+    except csv.Error as error:
+        hint = "a quotation mark that is never closed" if "end of data" in str(error) else str(error)
+        raise DataError(f"{path}:{reader.line_num}: {hint}") from None
+
+
+def _columns(where: str, names: list[str], source: str, target: str) -> tuple[int, int]:
+    for wanted in (source, target):
+        if wanted not in names:
+            shown = [" ".join(name.split()) for name in names]  # a quoted name may span several lines
+            raise DataError(f"{where}: no column {wanted!r}; the columns are: {', '.join(shown) or '(none)'}")
+    return names.index(source), names.index(target)
+
+
+def _read_objects(path: Path, source: str | None, target: str | None) -> Iterator[tuple[int, str, str]]:
+    """Yield the pairs of a JSONL file with their line numbers."""
+    names = (source or "source", target or "target")
+    for number, line in enumerate(read_lines(path), start=1):
+        where = f"{path}:{number}"
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{where}: not valid JSON: {error.msg}") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{where}: JSON that is nested too deeply or has too long a number") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{where}: expected a JSON object")
+        _columns(where, list(row), *names)
+        texts = [row[name] for name in names]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError(f"{where}: {names[0]!r} and {names[1]!r} must be strings")
+        if any("\ud800" <= letter <= "\udfff" for text in texts for letter in text):
+            raise DataError(f"{where}: a lone surrogate, which is not a character")
+        yield number, texts[0], texts[1]

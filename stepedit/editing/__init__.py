@@ -1,0 +1,1 @@
+"""Edits, actions and the interpreter that applies them: pure functions on arrays, no parameters."""

@@ -1,0 +1,177 @@
+"""Alignment: shortest edit scripts and edit distances, for whole batches.
+
+Scripts made here run from left to right: when an edit is applied, everything to its left is final.
+
+Shapes: B pairs, S source tokens, T target tokens, M edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepedit.editing.edits import Edit, Scripts, Token
+from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
+
+MAX_CELLS = 1 << 24  # of a distance table: 64 MiB
+
+
+def distances(sources: Sequences, targets: Sequences) -> IntArray:
+    """Return the Levenshtein distance (B,) of each source to its target."""
+    if _is_large(sources, targets):
+        return np.concatenate([distances(*half) for half in _halves(sources, targets)])
+    table_BST = _distance_table(sources, targets)
+    distance: IntArray = table_BST[np.arange(len(sources)), sources.lengths, targets.lengths].astype(np.int64)
+    return distance
+
+
+def script(source: Sequence[Token], target: Sequence[Token]) -> list[Edit[Token]]:
+    """Return a shortest script from source to target, left to right; `scripts` says which of several."""
+    names: list[Token | None] = [None, *dict.fromkeys((*source, *target))]
+    ids = {name: index for index, name in enumerate(names)}
+    rows = [Sequences.from_rows([[ids[token] for token in line]]) for line in (source, target)]
+    return [
+        Edit(edit.start, edit.stop, tuple(names[token] for token in edit.tokens))  # type: ignore[misc]
+        for edit in scripts(*rows).row(0)
+    ]
+
+
+def scripts(sources: Sequences, targets: Sequences) -> Scripts:
+    """Return shortest scripts of single-token edits, left to right.
+
+    Ties are broken by a backtrace from the right that prefers keep, then substitute, then delete, then insert: the
+    choice behind the paper's printed example.
+    """
+    if _is_large(sources, targets):
+        return Scripts.join([scripts(*half) for half in _halves(sources, targets)])
+    table_BST = _distance_table(sources, targets)
+    rows = np.arange(len(sources))
+    i, j = sources.lengths.copy(), targets.lengths.copy()
+    steps = sources.ids.shape[1] + targets.ids.shape[1]
+    kinds = np.zeros((len(sources), steps), np.int64)  # 0 keep or finished, 1 insert, 2 delete, 3 substitute
+    positions = np.zeros_like(kinds)
+    tokens = np.zeros_like(kinds)
+    source_ids, target_ids = sources.widened(1).ids, targets.widened(1).ids
+    # filled from the last column backwards, because the backtrace finds the rightmost edit first
+    for column in range(steps - 1, -1, -1):
+        here = table_BST[rows, i, j]
+        both = (i > 0) & (j > 0)
+        before, token = np.maximum(i - 1, 0), target_ids[rows, np.maximum(j - 1, 0)]
+        keep = both & (source_ids[rows, before] == token)
+        diagonal = table_BST[rows, before, np.maximum(j - 1, 0)]
+        substitute = both & ~keep & (diagonal + 1 == here)
+        delete = ~keep & ~substitute & (i > 0) & (table_BST[rows, before, j] + 1 == here)
+        insert = ~keep & ~substitute & ~delete & (j > 0)
+        j = j - (keep | substitute | insert)
+        i = i - (keep | substitute | delete)
+        kinds[:, column] = insert + 2 * delete + 3 * substitute
+        positions[:, column] = j  # the text left of an edit is target[:j] by then
+        tokens[:, column] = np.where(insert | substitute, token, PAD)
+        if not (i.any() or j.any()):
+            break
+    present = kinds > 0
+    return Scripts.gather(present, positions, positions + (kinds > 1), tokens[:, :, None])
+
+
+def with_swaps(scripts: Scripts, sources: Sequences) -> Scripts:
+    """Merge two substitutions that exchange neighboring tokens into one edit of both."""
+    starts, tokens, present = scripts.starts, scripts.tokens[:, :, 0], scripts.present
+    grown = np.cumsum(scripts.growth, axis=1) - scripts.growth
+    single = present & (scripts.widths == 1) & (scripts.stops - starts == 1)
+    ids = np.pad(sources.ids, ((0, 0), (0, 2)))
+    position = np.where(single, np.minimum(starts - grown, sources.ids.shape[1]), 0)
+    here, behind = (np.take_along_axis(ids, position + offset, 1) for offset in (0, 1))
+    follows = np.zeros_like(single)
+    follows[:, :-1] = single[:, :-1] & single[:, 1:] & (starts[:, 1:] == starts[:, :-1] + 1)
+    following = np.roll(tokens, -1, axis=1)
+    crosses = follows & (tokens == behind) & (following == here)
+    for column in range(1, crosses.shape[1]):  # an edit can be merged with one neighbor only
+        crosses[:, column] &= ~crosses[:, column - 1]
+    taken = np.roll(crosses, 1, axis=1)
+    taken[:, 0] = False
+    both = np.stack([tokens, np.where(crosses, following, PAD)], 2)
+    return Scripts.gather(present & ~taken, starts, scripts.stops + crosses, both)
+
+
+@dataclass(frozen=True)
+class OptimalEdits:
+    """M single-token edits, each of one text of a batch."""
+
+    rows: IntArray  # (M,)
+    starts: IntArray  # (M,)
+    stops: IntArray  # (M,) start for an insertion, start + 1 for a deletion or substitution
+    tokens: IntArray  # (M,) PAD for a deletion
+
+
+def optimal_edits(texts: Sequences, targets: Sequences) -> OptimalEdits:
+    """Return every single-token edit that reduces the distance to the target: the first edit of some shortest script.
+
+    Computed from the distances of all prefixes and of all suffixes: an edit between a prefix and a suffix is optimal if
+    their distances add up to one less than the whole.
+    """
+    if _is_large(texts, targets):
+        middle = len(texts) // 2
+        first, second = (optimal_edits(*half) for half in _halves(texts, targets))
+        parts = [(first.rows, second.rows + middle)]
+        parts += [(getattr(first, name), getattr(second, name)) for name in ("starts", "stops", "tokens")]
+        return OptimalEdits(*map(np.concatenate, parts))
+    before = _distance_table(texts, targets)
+    after = _distance_table(_reversed(texts), _reversed(targets))
+    rows = np.arange(len(texts))[:, None, None]
+    i, j = np.arange(before.shape[1])[:, None], np.arange(before.shape[2])
+    # lengths of the suffixes that start at i and j
+    ends = np.maximum(texts.lengths[:, None, None] - i, 0), np.maximum(targets.lengths[:, None, None] - j, 0)
+    behind = after[rows, ends[0], ends[1]]
+    wanted = before[np.arange(len(texts)), texts.lengths, targets.lengths][:, None, None] - 1
+    inside = (i <= texts.lengths[:, None, None]) & (j <= targets.lengths[:, None, None])
+    text_left, target_left = (i < texts.lengths[:, None, None]) & inside, (j < targets.lengths[:, None, None]) & inside
+    insert = target_left[:, :, :-1] & (before[:, :, :-1] + behind[:, :, 1:] == wanted)
+    delete = text_left[:, :-1] & (before[:, :-1] + behind[:, 1:] == wanted)
+    change = text_left[:, :-1, :-1] & target_left[:, :-1, :-1]
+    change &= before[:, :-1, :-1] + behind[:, 1:, 1:] == wanted
+    return _collect(targets, insert, delete, change)
+
+
+def _collect(targets: Sequences, insert: BoolArray, delete: BoolArray, change: BoolArray) -> OptimalEdits:
+    """Return each edit once: (row, start, stop, token), from masks over table cells."""
+    found = []
+    for where, width, has_token in ((insert, 0, True), (delete, 1, False), (change, 1, True)):
+        row, start, column = where.nonzero()
+        token = targets.ids[row, column] if has_token else np.full_like(row, PAD)
+        found.append(np.stack([row, start, start + width, token], 1))
+    return OptimalEdits(*np.unique(np.concatenate(found), axis=0).T)
+
+
+def _reversed(texts: Sequences) -> Sequences:
+    """Return each text reversed."""
+    source = np.where(texts.mask(), texts.lengths[:, None] - 1 - np.arange(texts.ids.shape[1]), 0)
+    return Sequences(np.where(texts.mask(), np.take_along_axis(texts.ids, source, 1), PAD), texts.lengths)
+
+
+def _is_large(sources: Sequences, targets: Sequences) -> bool:
+    """Whether the distance table would take much memory and the batch can be halved."""
+    return len(sources) > 1 and len(sources) * sources.ids.shape[1] * targets.ids.shape[1] > MAX_CELLS
+
+
+def _halves(sources: Sequences, targets: Sequences) -> list[tuple[Sequences, Sequences]]:
+    middle = len(sources) // 2
+    return [(sources.take(half), targets.take(half)) for half in (slice(middle), slice(middle, None))]
+
+
+def _distance_table(sources: Sequences, targets: Sequences) -> IntArray:
+    """Return edit distances (B, S+1, T+1) between all prefixes, one row of S at a time for all pairs."""
+    width = targets.ids.shape[1]
+    steps = np.arange(width + 1, dtype=np.int32)
+    table_BST = np.empty((len(sources), sources.ids.shape[1] + 1, width + 1), np.int32)
+    table_BST[:, 0] = steps
+    for i in range(1, table_BST.shape[1]):
+        above = table_BST[:, i - 1]
+        row = table_BST[:, i]
+        row[:, 0] = i
+        differs = targets.ids != sources.ids[:, i - 1 : i]
+        np.minimum(above[:, 1:] + 1, above[:, :-1] + differs, out=row[:, 1:])
+        # k insertions cost k: a running minimum after subtracting the column index
+        row[:] = np.minimum.accumulate(row - steps, axis=1) + steps
+    return table_BST

@@ -1,0 +1,189 @@
+"""The interpreter: applies actions. It has no parameters and makes no decisions.
+
+`step` is the specification, for one sequence in plain Python. `step_batch` does the same to padded arrays without a
+loop over rows; a property test compares the two. The loop around it is in `inference.greedy`.
+
+Shapes: B states, T tokens of the longest, F fields of an action, M tokens of the widest edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stepedit.editing import edits
+from stepedit.editing.actions import DONE, NOTHING, OPERATION, POSITION, TOKEN, Operation, Template, operation
+from stepedit.editing.edits import EditBatch
+from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
+
+FloatArray = npt.NDArray[np.floating]
+
+
+class Prediction(NamedTuple):
+    """What a policy predicts for B states: actions, or the whole output of a single-pass method."""
+
+    symbols: IntArray  # (B, F)
+    log_probs: FloatArray  # (B,)
+
+
+class StepResult(NamedTuple):
+    """B states after one action each."""
+
+    texts: Sequences
+    done: BoolArray  # (B,) the action was DONE
+    skipped: BoolArray  # (B,) the action did not fit and nothing changed
+
+
+@dataclass(frozen=True)
+class AppliedAction:
+    """One action and what it changed, in token ids; `editing.trace.Step` is its form with strings."""
+
+    operation: str  # insert, delete, substitute, replace, swap, rewrite or skip
+    start: int | None  # None if it was skipped
+    before: tuple[int, ...]  # tokens removed at start
+    after: tuple[int, ...]  # tokens inserted at start
+    state: tuple[int, ...]  # the whole text after the action
+    action: tuple[int, ...] = ()
+    confidence: float = 1.0  # probability of the action
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of editing one text. `finished`: the programmer predicted DONE; a limit or a cycle is not that."""
+
+    tokens: tuple[int, ...]
+    steps: int
+    finished: bool
+    trace: list[AppliedAction] = field(default_factory=list)
+    score: float = 0.0  # log-probability, from beam search
+
+    @property
+    def truncated(self) -> bool:
+        """A limit or a cycle came before DONE."""
+        return not self.finished
+
+
+def step(state: Sequence[int], action: Sequence[int], template: Template) -> tuple[tuple[int, ...], bool, bool]:
+    """Return the state after one action, whether it was DONE, and whether it was skipped."""
+    if tuple(action) == template.done():
+        return tuple(state), True, False
+    edit = template.edit(action, state)
+    if edit is None:
+        return tuple(state), False, True
+    return edits.apply(state, edit), False, False
+
+
+def step_batch(texts: Sequences, actions_BF: IntArray, template: Template) -> StepResult:
+    """Apply one action to each state: `step` for arrays."""
+    if actions_BF.shape[1] != len(template.fields):
+        nowhere = np.zeros(len(texts), np.bool_)
+        return StepResult(texts, nowhere, ~nowhere)
+    done_B = (actions_BF == DONE).all(1)
+    batch, valid_B = edits_of(actions_BF, texts, template)
+    return StepResult(splice(texts, batch), done_B, ~valid_B & ~done_B)
+
+
+def edits_of(actions_BF: IntArray, texts: Sequences, template: Template) -> tuple[EditBatch, BoolArray]:
+    """Return the edits of actions and (B,) which actions fit; other edits are empty: `Template.edit` batched."""
+    values, lengths_B = dict(zip(template.fields, actions_BF.T, strict=True)), texts.lengths
+    named = values.get("operation", np.full_like(lengths_B, operation(template.operations[0])))
+    first, last = (values[name] if name in values else values["position"] for name in ("first", "last"))
+    inserted = values.get("token", np.full_like(lengths_B, NOTHING))
+    start, end = first >> 2, last >> 2
+    well_formed = (named & 3 == OPERATION) & (first & 3 == POSITION) & (last & 3 == POSITION) & (start >= 0)
+    has_token = (inserted & 3 == TOKEN) & _allowed(inserted >> 2, texts.ids, template)
+    in_span = has_token & (start <= end) & (end < lengths_B)
+    no_token = values.get("token", first) == first
+    cases = {  # operation: (whether it fits, its stop, its number of tokens)
+        Operation.INSERT: (has_token & (start <= lengths_B), start, 1),
+        Operation.SUBSTITUTE: (in_span, end + 1, 1),
+        Operation.REPLACE: (in_span, end + 1, 1),
+        Operation.DELETE: (no_token & (start < lengths_B), start + 1, 0),
+        Operation.SWAP: (no_token & (start < lengths_B - 1), start + 2, 2),
+    }
+    valid, stop, width = np.zeros_like(has_token), np.zeros_like(start), np.zeros_like(start)
+    for which in template.operations:
+        fits, its_stop, its_width = cases[which]
+        chosen = well_formed & fits & (named >> 2 == which)
+        valid, stop, width = valid | chosen, np.where(chosen, its_stop, stop), width + chosen * its_width
+    start = np.where(valid, start, 0)
+    tokens_BM = np.where(width > 0, inserted >> 2, PAD)[:, None]
+    if Operation.SWAP in template.operations:
+        tokens_BM = np.where((width == 2)[:, None], _swapped(texts.ids, start), np.pad(tokens_BM, ((0, 0), (0, 1))))
+    return EditBatch(start, stop, tokens_BM, width), valid
+
+
+def _swapped(ids_BT: IntArray, start_B: IntArray) -> IntArray:
+    """(B, 2) the two tokens at each start, exchanged."""
+    padded = np.pad(ids_BT, ((0, 0), (0, 2)))  # so that every start can be read, also of rows that do not swap
+    return np.take_along_axis(padded, np.stack([start_B + 1, start_B], 1), 1)
+
+
+def _allowed(tokens_B: IntArray, ids_BT: IntArray, template: Template) -> BoolArray:
+    """(B,) whether each id is a token that an action may insert."""
+    table = _token_table(template.tokens)
+    inside = (tokens_B >= 0) & (tokens_B < len(table))
+    allowed: BoolArray = inside & table[np.where(inside, tokens_B, 0)]
+    if template.copies:
+        allowed |= (tokens_B != PAD) & (ids_BT == tokens_B[:, None]).any(1)
+    return allowed
+
+
+@lru_cache(maxsize=16)
+def _token_table(tokens: frozenset[int]) -> BoolArray:
+    table = np.zeros(max(tokens, default=0) + 1, np.bool_)
+    table[sorted(tokens)] = True
+    return table
+
+
+def actions_for(batch: EditBatch, done_B: BoolArray, template: Template) -> IntArray:
+    """Return the actions (B, F) that name these edits, or DONE."""
+    first = batch.starts * 4 + POSITION
+    columns = {
+        "operation": operations_of(batch, template) * 4 + OPERATION,
+        "position": first,
+        "first": first,
+        "last": (batch.stops - 1) * 4 + POSITION,
+        "token": np.where(batch.widths == 1, batch.tokens[:, 0] * 4 + TOKEN, first),
+    }
+    return np.where(done_B[:, None], DONE, np.stack([columns[name] for name in template.fields], 1))
+
+
+def operations_of(batch: EditBatch, template: Template) -> IntArray:
+    """Return the operation of each edit: `Template.operation_of` batched."""
+    if len(template.operations) == 1:
+        return np.full_like(batch.starts, template.operations[0])
+    changed = np.where(batch.widths > 0, int(Operation.SUBSTITUTE), int(Operation.DELETE))
+    changed = np.where(batch.stops - batch.starts > 1, int(Operation.REPLACE), changed)
+    changed = np.where(batch.widths == 2, int(Operation.SWAP), changed)
+    return np.where(batch.stops == batch.starts, int(Operation.INSERT), changed)
+
+
+def splice(texts: Sequences, batch: EditBatch) -> Sequences:
+    """Replace ids[start:stop] by tokens in every row; an empty edit leaves its row unchanged."""
+    growth_B = batch.widths - (batch.stops - batch.starts)
+    lengths = texts.lengths + growth_B
+    column_T = np.arange(int(lengths.max(initial=0)))
+    offset_BT = column_T - batch.starts[:, None]  # within the new tokens
+    behind_BT = offset_BT >= batch.widths[:, None]
+    source_BT = np.where(behind_BT, column_T - growth_B[:, None], column_T)
+    source_BT = source_BT.clip(0, max(texts.ids.shape[1] - 1, 0))
+    kept_BT = np.take_along_axis(texts.widened(1).ids, source_BT, 1)
+    new_BT = np.take_along_axis(batch.tokens, offset_BT.clip(0, batch.tokens.shape[1] - 1), 1)
+    ids = np.where((offset_BT >= 0) & ~behind_BT, new_BT, kept_BT)
+    return Sequences(np.where(column_T < lengths[:, None], ids, PAD), lengths)
+
+
+def describe(state: Sequence[int], action: Sequence[int], template: Template, confidence: float = 1.0) -> AppliedAction:
+    """Return what one action other than DONE does to a state."""
+    edit = template.edit(action, state)
+    if edit is None:
+        return AppliedAction("skip", None, (), (), tuple(state), tuple(action), confidence)
+    name = template.operation_named(action).name.lower()
+    before, after = tuple(state[edit.start : edit.stop]), edits.apply(state, edit)
+    return AppliedAction(name, edit.start, before, edit.tokens, after, tuple(action), confidence)

@@ -1,0 +1,1 @@
+"""How good predictions are: metrics, scores of a run, the confidence threshold, the paper's figures."""

@@ -1,0 +1,108 @@
+"""How long the runs of a sweep would take, estimated from a few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from stepedit.config import RunConfig
+from stepedit.errors import DataError, UserError, located
+from stepedit.evaluation.scores import read_scores
+from stepedit.experiments.grid import Cell
+from stepedit.experiments.worker import difference
+from stepedit.inference.model_folder import CONFIG, read_config, read_metrics
+from stepedit.programmers import runtime
+from stepedit.tasks.base import Progress
+from stepedit.training.budget import TRAINING_SHARE, UNLIMITED, seconds_per_step
+from stepedit.training.request import RunRequest
+from stepedit.training.run import trainer_for
+
+State = Literal["finished", "begun", "to do"]
+TIMED_BATCHES = 4  # of data that are enough to time a step
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What remains to be done of a run."""
+
+    cell: Cell
+    state: State
+    epochs: int
+    minutes: float
+
+
+def state(cell: Cell, out: Path) -> State:
+    """Return how far a run is; a folder that is damaged or another run's is left to the worker, which reports it."""
+    folder = out / cell.name
+    try:
+        if not (folder / CONFIG).exists() or difference(read_config(folder), cell.request()):
+            return "to do"
+        scores = read_scores(folder)
+        return "finished" if scores and scores.training_finished else "begun"
+    except DataError:
+        return "to do"
+
+
+def estimate(cells: Sequence[Cell], out: Path, threads: int, progress: Progress | None = None) -> list[Cost]:
+    """Return the remaining cost of each run; runs that differ only in seed or data are timed once."""
+    runtime.set_num_threads(threads)
+    times: dict[str, float] = {}
+    costs = []
+    for number, cell in enumerate(cells):
+        request, now = cell.request(), state(cell, out)
+        shape = request.settings.model_dump_json(exclude={"seed", "num_examples", "data"})
+        if now != "finished" and shape not in times:
+            with located(cell.name):
+                times[shape] = step_time(request, threads)
+        costs.append(_cost(cell, now, request, times.get(shape, 0.0), out))
+        if progress:
+            progress(number + 1, len(cells))
+    return costs
+
+
+def _cost(cell: Cell, now: State, request: RunRequest, seconds: float, out: Path) -> Cost:
+    settings, limits = request.settings, request.limits
+    epoch = seconds * max(1, int(0.7 * settings.num_examples) // settings.training.batch_size) / 60
+    if now == "finished":
+        return Cost(cell, now, 0, 0.0)
+    epochs = limits.max_epochs or UNLIMITED
+    if now == "begun":
+        epochs = read_config(out / cell.name).max_epochs - _epochs_done(out / cell.name)
+    elif limits.max_minutes is not None:
+        epochs = max(1, min(epochs, int(limits.max_minutes * TRAINING_SHARE / epoch)))
+    return Cost(cell, now, epochs, epochs * epoch / TRAINING_SHARE)
+
+
+def _epochs_done(folder: Path) -> int:
+    """Return the epochs up to a run's last validation."""
+    reports = read_metrics(folder)
+    return int(reports[-1]["epoch"]) if reports else 0
+
+
+def step_time(request: RunRequest, threads: int) -> float:
+    """Return the seconds of a step of such a run, tried on little data of the same kind."""
+    run: RunConfig = request.config(max_epochs=1, eval_every=1, threads=threads)
+    size = TIMED_BATCHES * run.training.batch_size
+    with TemporaryDirectory() as folder:
+        small = run.model_copy(update={"num_examples": size, "data": None})
+        return seconds_per_step(trainer_for(small, Path(folder)))
+
+
+def parse_minutes(budget: str) -> float:
+    """Return `4h`, `90m`, `1h30m` or `45s` in minutes."""
+    units = {"h": 60.0, "m": 1.0, "s": 1 / 60}
+    total, number = 0.0, ""
+    for character in budget.strip().lower():
+        if character in units and number:
+            total, number = total + float(number) * units[character], ""
+        elif character in "0123456789" or (character == "." and number and "." not in number):
+            number += character
+        else:
+            total, number = -1.0, ""
+            break
+    if number or total <= 0:
+        raise UserError(f"--budget takes a time like 4h, 90m or 1h30m, not {budget!r}")
+    return total

@@ -1,0 +1,181 @@
+"""Beam search over edited texts: follow several states per source and choose at the end.
+
+In every round, each of K states is extended by its K most probable actions. States seen before are not followed
+again. With a verifier, the first finished text that it accepts is taken; it sees the source, never the target.
+Finished sources leave the batch.
+
+Shapes: B sources, R of them still searched, K states of each, C candidates of each, F fields of an action, T tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from stepedit.editing.actions import DONE, Template
+from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, describe, step_batch
+from stepedit.editing.sequences import BoolArray, IntArray, Sequences
+
+NEG_INF = -np.inf
+
+
+class TopK(Protocol):
+    """Return the k most probable actions (B, K, F) of some states with their log-probabilities (B, K)."""
+
+    def __call__(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Most probable first; -inf where there are fewer than k."""
+
+
+class Verifier(Protocol):
+    """Return (B,) whether predictions are valid, as far as their sources can tell."""
+
+    def __call__(self, sources: Sequences, predictions: Sequences) -> BoolArray:
+        """See `Task.check`."""
+
+
+@dataclass
+class Finished:
+    """The best finished text of each source so far."""
+
+    texts: list[tuple[int, ...]]
+    scores: FloatArray  # (B,) log-probability; -inf if nothing is finished
+    ends: IntArray  # (B, 2) the round it was finished in, and which of the K states it was
+    accepted: BoolArray  # (B,)
+
+
+class Round(NamedTuple):
+    """The actions of one round."""
+
+    rows: IntArray  # (R,)
+    parents: IntArray  # (R, K) the state that each new state comes from
+    actions: IntArray  # (R, K, F)
+    confidence: FloatArray  # (R, K)
+
+
+class BeamSearch:
+    """The search for a batch of sources."""
+
+    def __init__(self, sources: Sequences, template: Template, beam_size: int, verifier: Verifier | None) -> None:
+        self.sources, self.template, self.beam_size, self.verifier = sources, template, beam_size, verifier
+        size = len(sources)
+        self.rows = np.arange(size)  # (R,) still searched
+        self.texts = sources.take(np.repeat(self.rows, beam_size))  # R*K
+        self.scores = np.full((size, beam_size), NEG_INF)  # (R, K)
+        self.scores[:, 0] = 0.0  # at first there is one state
+        self.seen = sources.keys()[:, None]  # (R, S) keys of states seen before
+        self.finished = Finished(
+            [tuple(row) for row in sources.rows()],
+            np.full(size, NEG_INF),
+            np.zeros((size, 2), np.int64),
+            np.zeros(size, np.bool_),
+        )
+        self.history = list[Round]()
+
+    def extend(self, top_k: TopK) -> None:
+        """Extend every state by one action."""
+        actions_XKF, log_probs_XK = top_k(self.texts, self.beam_size)
+        rows, k = len(self.rows), self.beam_size
+        scores_RC = (self.scores[:, :, None] + log_probs_XK.reshape(rows, k, k)).reshape(rows, k * k)
+        actions_RCF = actions_XKF.reshape(rows, k * k, -1)
+        done_RC = (actions_RCF == DONE).all(2) & (scores_RC > NEG_INF)
+        self._finish(np.where(done_RC, scores_RC, NEG_INF).reshape(rows, k, k).max(2))
+        self._advance(actions_RCF, np.where(done_RC, NEG_INF, scores_RC), np.exp(log_probs_XK).reshape(rows, k * k))
+        self._drop()
+
+    def _finish(self, scores_RK: FloatArray) -> None:
+        """Keep the best finished text of each source; an accepted one is better than all others."""
+        row, slot = (scores_RK > NEG_INF).nonzero()
+        if not len(row):
+            return
+        texts = self.texts.take(row * self.beam_size + slot)
+        valid = np.zeros(len(row), np.bool_)
+        if self.verifier is not None:
+            valid = self.verifier(self.sources.take(self.rows[row]), texts)
+        scores = scores_RK[row, slot]
+        order = np.lexsort((-scores, ~valid, row))
+        first = order[np.diff(row[order], prepend=-1) != 0]  # the best of each row
+        sources = self.rows[row[first]]
+        better = valid[first] | (scores[first] > self.finished.scores[sources])
+        first, sources = first[better], sources[better]
+        self.finished.scores[sources], self.finished.accepted[sources] = scores[first], valid[first]
+        self.finished.ends[sources] = np.stack([np.full_like(sources, len(self.history)), slot[first]], 1)
+        for source, text in zip(sources.tolist(), texts.take(first).rows(), strict=True):
+            self.finished.texts[source] = tuple(text)
+
+    def _advance(self, actions_RCF: IntArray, scores_RC: FloatArray, confidence_RC: FloatArray) -> None:
+        """Apply all actions and keep the most probable new states."""
+        (rows, count), k = scores_RC.shape, self.beam_size
+        flat = actions_RCF.reshape(rows * count, -1)
+        result = step_batch(self.texts.take(np.repeat(np.arange(rows * k), k)), flat, self.template)
+        keys_RC = result.texts.keys().reshape(rows, count)
+        old_RC = (keys_RC[:, :, None] == self.seen[:, None]).any(2)
+        scores_RC = np.where(result.skipped.reshape(rows, count) | old_RC, NEG_INF, scores_RC)
+        order_RC = np.argsort(-scores_RC, axis=1, kind="stable")
+        scores_RC, keys_RC = np.take_along_axis(scores_RC, order_RC, 1), np.take_along_axis(keys_RC, order_RC, 1)
+        repeated = np.tril(keys_RC[:, :, None] == keys_RC[:, None], -1).any(2)
+        scores_RC = np.where(repeated, NEG_INF, scores_RC)
+        best_RK = np.argsort(-scores_RC, axis=1, kind="stable")[:, :k]
+        chosen_RK = np.take_along_axis(order_RC, best_RK, 1)
+        self.scores, keys_RK = np.take_along_axis(scores_RC, best_RK, 1), np.take_along_axis(keys_RC, best_RK, 1)
+        followed_RK = np.where(self.scores > NEG_INF, keys_RK, self.seen[:, :1])  # what is not followed was not seen
+        self.seen = np.concatenate([self.seen, followed_RK], 1)
+        at = (np.arange(rows)[:, None] * count + chosen_RK).ravel()
+        self.texts = result.texts.take(at)
+        confidence_RK = np.take_along_axis(confidence_RC, chosen_RK, 1)
+        self.history.append(Round(self.rows, chosen_RK // k, flat[at].reshape(rows, k, -1), confidence_RK))
+
+    def _drop(self) -> None:
+        """Remove sources that are accepted, have no state left or, without a verifier, cannot improve."""
+        best = self.scores.max(1)
+        active = ~self.finished.accepted[self.rows] & (best > NEG_INF)
+        if self.verifier is None:
+            active &= best > self.finished.scores[self.rows]
+        self.rows, self.scores, self.seen = self.rows[active], self.scores[active], self.seen[active]
+        self.texts = self.texts.take(np.repeat(active, self.beam_size))
+
+    def outcomes(self, trace: bool) -> list[Outcome]:
+        """Return the outcome of each source; where nothing is finished, the most probable state."""
+        best, results = self.scores.argmax(1) if len(self.rows) else [], list[Outcome]()
+        for index, row in enumerate(self.rows.tolist()):
+            if self.finished.scores[row] == NEG_INF:
+                slot = int(best[index])
+                self.finished.texts[row] = tuple(self.texts.take([index * self.beam_size + slot]).rows()[0])
+                self.finished.ends[row] = len(self.history), slot
+        ends = zip(self.finished.scores.tolist(), self.finished.ends.tolist(), strict=True)
+        for row, (score, (rounds, slot)) in enumerate(ends):
+            steps = self._backtrace(row, rounds, slot) if trace else []
+            results.append(Outcome(self.finished.texts[row], rounds, score > NEG_INF, steps, score))
+        return results
+
+    def _backtrace(self, row: int, rounds: int, slot: int) -> list[AppliedAction]:
+        """Return the steps that led to a state."""
+        actions = []
+        for past in reversed(self.history[:rounds]):
+            at = int(np.searchsorted(past.rows, row))
+            actions.append((past.actions[at, slot].tolist(), float(past.confidence[at, slot])))
+            slot = int(past.parents[at, slot])
+        state, steps = tuple(self.sources.take([row]).rows()[0]), list[AppliedAction]()
+        for action, confidence in reversed(actions):
+            steps.append(describe(state, action, self.template, confidence))
+            state = steps[-1].state
+        return steps
+
+
+def search(
+    sources: Sequences,
+    top_k: TopK,
+    template: Template,
+    max_steps: int,
+    beam_size: int,
+    verifier: Verifier | None = None,
+    trace: bool = False,
+) -> list[Outcome]:
+    """Edit each source by beam search with at most `max_steps` actions."""
+    state = BeamSearch(sources, template, beam_size, verifier)
+    for _ in range(max_steps):
+        if not len(state.rows):
+            break
+        state.extend(top_k)
+    return state.outcomes(trace)

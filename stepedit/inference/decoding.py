@@ -1,0 +1,74 @@
+"""How texts are decoded: one `Decoding` for the command line, Python, HTTP requests and score files.
+
+    greedy       the most probable action each time, until DONE
+    beam search  several states per source; the most probable finished text
+    verify       beam search in which the first finished text that the task's verifier accepts is taken
+    lexicon      for text: unknown words compete with near known ones (`reranking`)
+
+`resolve` checks a decoding against task and method, in this one place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from stepedit.errors import UserError
+from stepedit.methods.base import Method
+from stepedit.text.lexicon import Lexicon
+
+
+def _read_lexicon(value: Any) -> Any:
+    return Lexicon.read(Path(value)) if isinstance(value, str | Path) else value
+
+
+class Decoding(BaseModel):
+    """Decoding options. `lexicon` is a `Lexicon` or the path of a file of words."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    beam_size: int = Field(1, ge=1, le=100, description="Beam size; 1 is greedy decoding.")
+    verify: bool = Field(False, description="Take the first result that the task's verifier accepts.")
+    min_confidence: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Apply an edit only if its confidence is at least this.",
+        json_schema_extra={"default": "the model's tuned threshold, or 0"},
+    )
+    lexicon: Annotated[Lexicon | None, BeforeValidator(_read_lexicon)] = Field(
+        None,
+        description="File of known words, one a line, with counts or without; unknown words compete with near known "
+        "ones. For text.",
+    )
+
+    @property
+    def searches(self) -> bool:
+        """Whether more than the most probable action is followed."""
+        return self.beam_size > 1 or self.verify or self.lexicon is not None
+
+    def suffix(self, tuned: float) -> str:
+        """Return the part of a file name that tells this decoding from greedy decoding at the tuned threshold."""
+        default = 0.0 if self.searches else tuned
+        confidence = "" if self.min_confidence in (None, default) else f"-confidence-{self.min_confidence:g}"
+        beam = f"-beam-{self.beam_size}" * (self.beam_size > 1)
+        return beam + "-lexicon" * (self.lexicon is not None) + "-verified" * self.verify + confidence
+
+
+def resolve(decoding: Decoding, method: Method, tuned: float = 0.0) -> Decoding:
+    """Return the decoding with its confidence threshold filled in; UserError if task or method do not support it."""
+    task = method.task
+    if not method.iterative and (decoding.searches or decoding.min_confidence):
+        raise UserError(f"beam_size, verify, min_confidence and lexicon need actions, which {method.name} has none of")
+    if decoding.searches and decoding.min_confidence:
+        raise UserError("min_confidence works with greedy decoding only, not with beam_size, verify or lexicon")
+    if decoding.verify and not task.verifiable:
+        raise UserError(f"task {task.name} has no verifier, so its results can't be verified")
+    if decoding.lexicon is not None and not task.open_vocabulary:
+        raise UserError(f"a lexicon is for text, and task {task.name} has a fixed vocabulary")
+    if decoding.min_confidence is not None:
+        return decoding
+    threshold = 0.0 if decoding.searches or not method.iterative else tuned
+    return decoding.model_copy(update={"min_confidence": threshold})

@@ -1,0 +1,239 @@
+"""A trained model, ready to edit: `Editor.load("runs/x").edit(["6 10 9 5 2"])`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepedit.config import RunConfig
+from stepedit.editing.actions import DONE
+from stepedit.editing.interpreter import AppliedAction, Outcome, describe
+from stepedit.editing.sequences import Sequences
+from stepedit.editing.trace import Candidate, Change, Step, changes, named_step
+from stepedit.errors import DataError, UserError
+from stepedit.inference import hub, model_folder
+from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.predict import predict
+from stepedit.methods.base import Method, Policy
+from stepedit.registry import PROGRAMMERS
+from stepedit.text.vocabulary import Vocabulary
+
+EXPORT_CHECKS = 100  # texts on which exported graphs are compared with the weights
+
+
+@dataclass(frozen=True)
+class EditResult:
+    """The result of editing one text: the one result record, in Python, `--json` and the API."""
+
+    source: str
+    text: str
+    finished: bool  # the programmer predicted DONE; otherwise a limit or a cycle stopped it
+    valid: bool | None  # what the verifier (the task's, or the lexicon) says; None if there is none
+    tokens: list[str] = field(default_factory=list)  # of the source; this and the rest only with a trace
+    steps: list[Step] = field(default_factory=list)
+    final_candidates: list[Candidate] = field(default_factory=list)  # most probable actions at the end
+    changes: list[Change] = field(default_factory=list)  # spans of characters; for text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Editor:
+    """A policy with its method and configuration."""
+
+    run: RunConfig
+    method: Method
+    policy: Policy
+    min_confidence: float = 0.0  # the tuned threshold, used if a decoding names none
+    folder: Path | None = None  # that it was loaded from
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Editor:
+        """Load the best weights of a run; DataError if the folder is damaged, foreign or of another version."""
+        place = model_folder.find(folder)
+        run = model_folder.read_config(place)
+        method = model_folder.make_method(run)
+        model_folder.check_vocabulary(place, method)
+        policy = PROGRAMMERS[run.training.programmer].load(place, method, run.training)
+        return cls(run, method, policy, model_folder.read_tuned(place), place)
+
+    @classmethod
+    def from_pretrained(cls, name: str, revision: str | None = None) -> Editor:
+        """Load a model from a folder or, by `user/model`, from the Hugging Face Hub (extra `[hub]`)."""
+        return cls.load(hub.pull(name, revision))
+
+    def push_to_hub(self, name: str, private: bool = True) -> str:
+        """Upload the model as `user/model`, weights in float16, and return its address."""
+        if self.folder is None:
+            raise UserError("only a model that was loaded from a folder can be uploaded")
+        return hub.push(self.folder, name, private)
+
+    def export_onnx(self, out: Path) -> None:
+        """Write the model as ONNX graphs into a new folder that `load` reads; DataError if they edit differently."""
+        if self.folder is None:
+            raise UserError("only a model that was loaded from a folder can be exported")
+        self._programmer().check_exportable()
+        model_folder.export(self.folder, out, "float32")
+        (out / model_folder.WEIGHTS).unlink()
+        self._programmer().export_onnx(out)
+        task = self.method.task
+        texts = task.vocabulary.decode(task.generate(EXPORT_CHECKS, np.random.default_rng(0)).sources)
+        expected, found = ([one.text for one in editor.edit(texts)] for editor in (self, Editor.load(out)))
+        if expected != found:
+            raise DataError(f"{out}: the graphs edit differently from the weights they were made from")
+
+    def compile(self) -> bool:
+        """Compile the network for single texts, where a C++ compiler is present; return whether that was done.
+
+        It takes up to a minute, less the second time. Then a single text is edited 1.5 to 2 times as fast, with the
+        same results; batches and beam search are unchanged. Set the number of threads before. Only Transformer
+        pointers can be compiled.
+        """
+        try:
+            return bool(self._programmer().compile_for_inference())
+        except Exception as error:  # torch and compilers have no common error type
+            reason = str(error).strip().partition("\n")[0]
+            raise UserError(f"the network could not be compiled: {reason or type(error).__name__}") from error
+
+    def _programmer(self) -> Any:
+        return self.policy
+
+    def edit(
+        self,
+        texts: Sequence[str],
+        decoding: Decoding | None = None,
+        trace: bool = False,
+        num_candidates: int = 0,
+    ) -> list[EditResult]:
+        """Edit texts and return their results in order; DataError says which text (from 1) cannot be edited.
+
+        With `trace`, results have steps and changes; with `num_candidates`, steps have the most probable actions.
+        """
+        if isinstance(texts, str):
+            raise UserError("expected a list of texts, not a single text")
+        vocabulary = self.method.task.vocabulary.opened()
+        rows = self._encode(texts, vocabulary)
+        decoding = resolve(decoding or Decoding(), self.method, self.min_confidence)
+        outcomes = predict(self.policy, self.method, rows, decoding, trace, vocabulary)
+        results = [vocabulary.text(outcome.tokens) for outcome in outcomes]
+        valid = self._verify(rows, outcomes, results, decoding)
+        if not trace:
+            parts = zip(texts, results, outcomes, valid, strict=True)
+            return [EditResult(source, text, outcome.finished, ok) for source, text, outcome, ok in parts]
+        candidates = self._candidates(rows, outcomes, vocabulary, num_candidates)
+        return [
+            EditResult(
+                source=texts[index],
+                text=results[index],
+                finished=outcome.finished,
+                valid=valid[index],
+                tokens=[vocabulary.name(token) for token in rows[index]],
+                **_traced(rows[index], outcome, candidates[index], vocabulary),
+            )
+            for index, outcome in enumerate(outcomes)
+        ]
+
+    def _verify(
+        self, rows: Sequence[Sequence[int]], outcomes: Sequence[Outcome], results: Sequence[str], decoding: Decoding
+    ) -> list[bool | None]:
+        """Return what the verifier says of each result."""
+        if decoding.lexicon is not None:
+            return [decoding.lexicon.knows(text) for text in results]
+        if not self.method.task.verifiable:
+            return [None] * len(rows)
+        predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
+        return self.method.task.check(Sequences.from_rows(rows), predictions).tolist()
+
+    def segments(self, texts: Sequence[str]) -> Sequences:
+        """Return the segments in which texts are edited; DataError says which text (from 1) cannot be."""
+        vocabulary = self.method.task.vocabulary.opened()
+        parts = [self.method.task.segments(row, vocabulary) for row in self._encode(texts, vocabulary)]
+        return Sequences.from_rows([part.tokens for each in parts for part in each])
+
+    def _encode(self, texts: Sequence[str], vocabulary: Vocabulary) -> list[list[int]]:
+        rows = []
+        for number, text in enumerate(texts, start=1):
+            where = f"line {number}: " if len(texts) > 1 else ""
+            try:
+                rows.append(vocabulary.ids(vocabulary.split(text)))
+            except DataError as error:
+                raise DataError(f"{where}{error}") from None
+            if not rows[-1] and not vocabulary.is_open:
+                raise DataError(f"{where}the text is empty")
+        return rows
+
+    def _candidates(
+        self, rows: Sequence[Sequence[int]], outcomes: Sequence[Outcome], vocabulary: Vocabulary, k: int
+    ) -> list[list[list[Candidate]]]:
+        """Return the k most probable actions of every state of each text, the last state included.
+
+        There are none for single-pass methods, nor for a text that was edited in several segments.
+        """
+        if k == 0 or not self.method.iterative:
+            return [[] for _ in rows]
+        segments = self.method.task.segments
+        states = [
+            [tuple(row), *(step.state for step in outcome.trace)] if len(segments(row, vocabulary)) == 1 else []
+            for row, outcome in zip(rows, outcomes, strict=True)
+        ]
+        flat = Sequences.from_rows([state for each in states for state in each])
+        if not len(flat):
+            return [[] for _ in rows]
+        actions, log_probs = self.policy.top_k(flat, k)
+        found = iter(
+            [
+                self._candidate(state, action, log_prob, vocabulary)
+                for action, log_prob in zip(*top, strict=True)
+                if log_prob > -np.inf
+            ]
+            for state, *top in zip(flat.rows(), actions.tolist(), log_probs.tolist(), strict=True)
+        )
+        return [[next(found) for _ in each] for each in states]
+
+    def _candidate(
+        self, state: Sequence[int], action: Sequence[int], log_prob: float, vocabulary: Vocabulary
+    ) -> Candidate:
+        if all(part == DONE for part in action):
+            return Candidate("done", None, "", "", exp(log_prob))
+        return _as_candidate(describe(state, action, self.method.task.template, exp(log_prob)), vocabulary)
+
+
+def _as_candidate(applied: AppliedAction, vocabulary: Vocabulary) -> Candidate:
+    before, after = (vocabulary.text(part) for part in (applied.before, applied.after))
+    return Candidate(applied.operation, applied.start, before, after, applied.confidence)
+
+
+def _traced(
+    row: Sequence[int], outcome: Outcome, candidates: Sequence[Sequence[Candidate]], vocabulary: Vocabulary
+) -> dict[str, Any]:
+    """Return steps, final candidates and changes of a result."""
+    steps = [
+        named_step(
+            applied, vocabulary, _marked(candidates[number], _as_candidate(applied, vocabulary)) if candidates else []
+        )
+        for number, applied in enumerate(outcome.trace)
+    ]
+    done = Candidate("done", None, "", "", 0.0)
+    final = _marked(candidates[-1], done if outcome.finished else None) if candidates else []
+    spans = changes(row, outcome.trace, vocabulary) if vocabulary.is_open else []
+    return {"steps": steps, "final_candidates": final, "changes": spans}
+
+
+def _marked(candidates: Sequence[Candidate], taken: Candidate | None) -> list[Candidate]:
+    """Return candidates with the one that was taken marked; a beam may take one that is not among them."""
+    same = [taken is not None and _same_action(each, taken) for each in candidates]
+    shown = [replace(each, chosen=chosen) for each, chosen in zip(candidates, same, strict=True)]
+    if taken is not None and taken.operation != "done" and not any(same):
+        shown = [*shown[:-1], replace(taken, chosen=True)]
+    return shown
+
+
+def _same_action(one: Candidate, other: Candidate) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in ("operation", "position", "before", "after"))

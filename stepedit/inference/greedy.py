@@ -1,0 +1,88 @@
+"""Greedy decoding: predict, apply, read again; until DONE, a cycle or the step limit.
+
+Shapes: B texts still being edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from stepedit.editing.actions import DONE
+from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, Prediction, StepResult
+from stepedit.editing.sequences import BoolArray, IntArray, Sequences
+from stepedit.methods.base import Method
+
+Predict = Callable[[Sequences], Prediction]
+
+
+def run(
+    sources: Sequences,
+    predict: Predict,
+    method: Method,
+    trace: bool = False,
+    min_confidence: float = 0.0,
+    max_steps: int | None = None,
+) -> list[Outcome]:
+    """Edit each source with the most probable predictions; finished rows leave the batch.
+
+    A text that returns to an earlier state, or that an action does not fit, is stopped there: the same text gets the
+    same prediction, so it would go round for ever. An edit below `min_confidence` is not applied; the text is done.
+    """
+    limit = method.max_steps if max_steps is None else max_steps
+    loop = _Loop(sources, method, trace)
+    for steps in range(limit):
+        if not len(loop.rows):
+            break
+        symbols, log_probs = predict(loop.texts)
+        confidence = np.exp(log_probs)
+        if min_confidence > 0:
+            symbols = np.where((confidence < min_confidence)[:, None], DONE, symbols)
+        loop.advance(symbols, confidence, steps)
+    loop.close(np.ones(len(loop.rows), np.bool_), loop.texts, limit, finished=False)
+    return [outcome for outcome in loop.outcomes if outcome is not None]
+
+
+class _Loop:
+    """The texts of a batch that are still being edited."""
+
+    def __init__(self, sources: Sequences, method: Method, trace: bool) -> None:
+        self.method, self.trace = method, trace
+        self.texts, self.rows = sources, np.arange(len(sources))
+        self.seen = sources.keys()[:, None]  # (B, steps) keys of earlier states
+        self.outcomes: list[Outcome | None] = [None] * len(sources)
+        self.traces: list[list[AppliedAction]] = [[] for _ in range(len(sources))]
+
+    def advance(self, symbols: IntArray, confidence: FloatArray, steps: int) -> None:
+        """Apply one prediction to each text and drop the texts that have ended."""
+        result = self.method.apply(self.texts, symbols)
+        if self.trace:
+            self._record(symbols, confidence, result)
+        if not self.method.iterative:
+            for done in (True, False):
+                self.close(result.done == done, result.texts, steps + 1, finished=done)
+            self._keep(np.zeros(len(self.rows), np.bool_), result.texts)
+            return
+        self.close(result.done, self.texts, steps, finished=True)
+        self._keep(~result.done, result.texts)
+        keys = self.texts.keys()[:, None]
+        cycles = (self.seen == keys).any(1)
+        self.close(cycles, self.texts, steps + 1, finished=False)
+        self.seen = np.concatenate([self.seen, keys], 1)
+        self._keep(~cycles, self.texts)
+
+    def close(self, ended: BoolArray, texts: Sequences, steps: int, finished: bool) -> None:
+        """Store the outcomes of the rows that have ended."""
+        for row, tokens in zip(self.rows[ended].tolist(), texts.take(ended).rows(), strict=True):
+            self.outcomes[row] = Outcome(tuple(tokens), steps, finished, self.traces[row])
+
+    def _keep(self, kept: BoolArray, texts: Sequences) -> None:
+        self.rows, self.texts, self.seen = self.rows[kept], texts.take(kept), self.seen[kept]
+
+    def _record(self, symbols: IntArray, confidence: FloatArray, result: StepResult) -> None:
+        """Append one step to the trace of each text that is not done."""
+        states = zip(self.texts.rows(), symbols.tolist(), result.texts.rows(), confidence.tolist(), strict=True)
+        for row, done, state in zip(self.rows.tolist(), result.done.tolist(), states, strict=True):
+            if not done or not self.method.iterative:
+                self.traces[row].append(self.method.describe(*state))

@@ -1,0 +1,248 @@
+"""The folder of a run or model: what is in it, and how it is read and written.
+
+    config.json             the complete configuration of the run
+    vocabulary.json         input tokens and output symbols
+    model.safetensors       the weights with the best validation score
+    checkpoint.safetensors  the latest weights, optimizer and trainer state (training.checkpoint)
+    metrics.jsonl           one line per validation
+    README.md               a model card
+    scores-SPLIT.json       metrics on a split (evaluation.scores)
+    tuned.json              the tuned confidence threshold (evaluation.threshold)
+    pairs.tsv               the data, if they came on standard input
+
+Every file is written atomically. Nothing is ever unpickled, and nothing named in a folder is ever imported.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from stepedit import __version__
+from stepedit.config import RunConfig, RunSettings, TrainingConfig, checked, preset
+from stepedit.errors import DataError, located
+from stepedit.files import read_json, write_atomic, write_json
+from stepedit.methods.base import Method
+from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
+from stepedit.tasks.base import Task
+
+CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
+WEIGHTS, CHECKPOINT, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
+TUNED, PAIRS = "tuned.json", "pairs.tsv"
+FORMAT = 3
+
+Tensors = dict[str, npt.NDArray[Any]]
+
+
+# configuration
+
+
+def write_config(folder: Path, run: RunConfig, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Write configuration, vocabulary and model card."""
+    write_json(folder / VOCABULARY, {"inputs": list(inputs), "outputs": list(outputs)})
+    write_atomic(folder / CARD, _card(run, folder.name).encode())
+    write_json(folder / CONFIG, {"format": FORMAT, "stepedit": __version__, **run.model_dump()})
+
+
+def read_config(folder: Path) -> RunConfig:
+    """Return the configuration of a run; DataError if there is none, or it is damaged or of another version."""
+    path = folder / CONFIG
+    value = read_json(path)
+    if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
+        raise DataError(f"{path}: not a run of stepedit {__version__}; it was written by another version")
+    value.pop("stepedit", None)
+    with located(str(path)):
+        run = checked(RunConfig, value)
+    registries: list[tuple[Registry[Any], str]] = [
+        (TASKS, run.task), (METHODS, run.method), (PROGRAMMERS, run.training.programmer)
+    ]  # fmt: skip
+    for registry, name in registries:
+        if name not in registry:
+            raise DataError(
+                f"{folder}: the {registry.kind} {name!r} is not registered; load the file that defines it: "
+                f"--plugin FILE.py"
+            )
+    return run
+
+
+def make_task(run: RunConfig) -> Task:
+    """Return the task of a run."""
+    return TASKS[run.task].from_args(run.task_args)
+
+
+def make_method(run: RunConfig) -> Method:
+    """Return the method of a run, for its task."""
+    return METHODS[run.method](make_task(run))
+
+
+def check_vocabulary(folder: Path, method: Method) -> None:
+    """Raise DataError if the vocabulary of a folder is not that of its task and method."""
+    known = read_json(folder / VOCABULARY)
+    if known != {"inputs": list(method.task.vocabulary.tokens), "outputs": list(method.outputs.tokens)}:
+        raise DataError(f"{folder / VOCABULARY}: not the vocabulary of the task and method in {CONFIG}")
+
+
+def user_task_args(run: RunSettings) -> dict[str, Any]:
+    """Return the task arguments that people may set, without those learned from pairs."""
+    return {key: value for key, value in run.task_args.items() if key not in TASKS[run.task].fitted_args}
+
+
+def _card(run: RunConfig, name: str) -> str:
+    """Return a model card."""
+    data = run.data or f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    options = "\n".join(f"| {key} | {value} |" for key, value in run.training.model_dump().items())
+    args = ", ".join(f"{key}={value}" for key, value in user_task_args(run).items())
+    return f"""# {name}: {run.task}, {run.method}, {run.mode}
+
+A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args else ""}.
+
+- Edit: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
+- Evaluate: `stepedit evaluate {name}`
+- Training data: {data}
+- Seed {run.seed}, at most {run.max_epochs:,} epochs; `metrics.jsonl` has the validation scores
+- Training command: `{training_command(run)}`
+- The weights are those with the best validation score. The model is for text of its task only.
+
+| option | value |
+|---|---|
+{options}
+"""
+
+
+def training_command(run: RunConfig) -> str:
+    """Return the command that repeats a run."""
+    defaults = TrainingConfig(**preset(run.preset)).model_dump()
+    changed = {key: value for key, value in run.training.model_dump().items() if value != defaults[key]}
+    parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
+    source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column")}
+    parts |= (
+        {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
+    )
+    parts |= {"seed": run.seed, "max_epochs": run.max_epochs, "eval_every": run.eval_every, "threads": run.threads}
+    parts |= {"device": run.device} if run.device != "cpu" else {}
+    words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
+    words += [_flag(key, value) for key, value in parts.items()]
+    return " ".join(["stepedit train", run.task, *words, "--out RUN"])
+
+
+def _flag(name: str, value: object) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {shlex.quote(str(value))}"
+
+
+# models that come with the package
+
+
+def find(name: str | Path) -> Path:
+    """Return a model's folder: a path, or the name of a model that comes with stepedit."""
+    folder, models = Path(name), shipped_models()
+    if folder.exists() or not str(name).isidentifier():
+        return folder
+    if str(name) not in models:
+        raise DataError(f"{name}: no run here, and no model that comes with stepedit ({', '.join(models)})")
+    return _shipped() / name
+
+
+def shipped_models() -> list[str]:
+    """Return the names of the models that come with stepedit."""
+    return sorted(path.parent.name for path in _shipped().glob(f"*/{CONFIG}"))
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether a folder is one of those that come with stepedit."""
+    return folder.parent == _shipped()
+
+
+def _shipped() -> Path:
+    return Path(str(files("stepedit") / "models"))
+
+
+# weights and results
+
+
+def write_tensors(path: Path, tensors: Tensors, facts: dict[str, Any]) -> None:
+    """Write named tensors and a few facts about them to one file."""
+    content = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
+    write_atomic(path, save(content, metadata={"facts": json.dumps(facts)}))
+
+
+def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """Return what `write_tensors` wrote; DataError if it is missing or damaged."""
+    facts = read_facts(path, missing_ok=False)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+
+
+def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
+    """Return the facts of a file of tensors without reading the tensors."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts: dict[str, Any] = json.loads((file.metadata() or {}).get("facts", "{}"))
+            return facts
+    except FileNotFoundError:
+        if missing_ok:
+            return {}
+        raise DataError(f"{path}: no such file") from None
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+
+
+def export(folder: Path, out: Path, dtype: str) -> int:
+    """Copy what editing needs of a run, weights in `dtype`; return the size in bytes."""
+    run, words = read_config(folder), read_json(folder / VOCABULARY)
+    tensors, facts = read_tensors(folder / WEIGHTS)
+    if not isinstance(words, dict) or set(words) != {"inputs", "outputs"}:
+        raise DataError(f"{folder / VOCABULARY}: damaged")
+    out.mkdir(parents=True)
+    write_config(out, run, words["inputs"], words["outputs"])
+    for name in (METRICS, TUNED):
+        if (folder / name).exists():
+            write_atomic(out / name, (folder / name).read_bytes())
+    weights = {name: part.astype(dtype) if part.dtype.kind == "f" else part for name, part in tensors.items()}
+    write_tensors(out / WEIGHTS, weights, facts | {"exported": True})
+    return sum(file.stat().st_size for file in out.iterdir())
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder has what editing needs and no checkpoint to resume from."""
+    return bool(read_facts(folder / WEIGHTS).get("exported"))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run was trained to its end."""
+    return is_exported(folder) or bool(read_facts(folder / CHECKPOINT).get("state", {}).get("finished"))
+
+
+def read_tuned(folder: Path) -> float:
+    """Return the confidence threshold that `stepedit tune` chose; 0 if there is none."""
+    if not (folder / TUNED).exists():
+        return 0.0
+    value = read_json(folder / TUNED)
+    threshold = value.get("min_confidence") if isinstance(value, dict) else None
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise DataError(f"{folder / TUNED}: damaged")
+    return float(threshold)
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Return a run's validations so far; an incomplete last line is ignored, other damage is a DataError."""
+    path = folder / METRICS
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise DataError(f"{path}: damaged") from None

@@ -1,0 +1,102 @@
+"""Edit many texts with a policy: long texts in segments, segments of similar length in one batch.
+
+This is the one path from texts to outcomes: `Editor.edit` and `evaluate` both call `predict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stepedit.editing.interpreter import AppliedAction, Outcome
+from stepedit.editing.sequences import Sequences
+from stepedit.inference import beam_search, greedy
+from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.reranking import LexiconCandidates, rerank
+from stepedit.methods.base import Method, Policy
+from stepedit.tasks.base import Progress, Segment
+from stepedit.text.vocabulary import Vocabulary
+
+BATCH_SIZE = 512
+MAX_SCORES = 1 << 26  # of a batch: one per token of the vocabulary and followed state
+
+
+def predict(
+    policy: Policy,
+    method: Method,
+    rows: Sequence[Sequence[int]],
+    decoding: Decoding | None = None,
+    trace: bool = False,
+    vocabulary: Vocabulary | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Edit token sequences and return their outcomes in order.
+
+    `vocabulary` names the ids, if the task's own vocabulary does not know all of them.
+    """
+    vocabulary = vocabulary or method.task.vocabulary
+    decoding = resolve(decoding or Decoding(), method)
+    segments = [method.task.segments(row, vocabulary) for row in rows]
+    editable = Sequences.from_rows([part.tokens for parts in segments for part in parts if part.editable])
+    edited = iter(_predict_batches(policy, method, editable, decoding, trace, vocabulary, progress))
+    outcomes = [
+        [next(edited) if part.editable else Outcome(tuple(part.tokens), 0, True) for part in parts]
+        for parts in segments
+    ]
+    return list(map(_joined, segments, outcomes))
+
+
+def _predict_batches(
+    policy: Policy,
+    method: Method,
+    sources: Sequences,
+    decoding: Decoding,
+    trace: bool,
+    vocabulary: Vocabulary,
+    progress: Progress | None,
+) -> list[Outcome]:
+    """Decode batch by batch, texts of similar length together."""
+    order = np.argsort(sources.lengths, kind="stable")
+    outcomes: list[Outcome | None] = [None] * len(sources)
+    size = max(1, min(BATCH_SIZE, MAX_SCORES // (decoding.beam_size**2 * len(method.task.vocabulary))))
+    for begin in range(0, len(order), size):
+        rows = order[begin : begin + size]
+        batch = decode(policy, method, sources.take(rows), decoding, trace, vocabulary)
+        for row, outcome in zip(rows.tolist(), batch, strict=True):
+            outcomes[row] = outcome
+        if progress:
+            progress(min(begin + size, len(order)), len(order))
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def decode(
+    policy: Policy, method: Method, sources: Sequences, decoding: Decoding, trace: bool, vocabulary: Vocabulary
+) -> list[Outcome]:
+    """Decode one batch: greedily, or by beam search."""
+    if not decoding.searches:
+        return greedy.run(sources, policy.predict, method, trace, decoding.min_confidence or 0.0)
+    task, candidates, verifier = method.task, None, method.task.check if decoding.verify else None
+    if decoding.lexicon is not None:
+        candidates = LexiconCandidates(decoding.lexicon, vocabulary)
+        verifier = candidates.verify
+    found = beam_search.search(
+        sources, policy.top_k, task.template, method.max_steps, decoding.beam_size, verifier, trace
+    )
+    return found if candidates is None else rerank(sources, found, candidates, policy.log_prob, task, trace)
+
+
+def _joined(segments: Sequence[Segment], outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcomes of a text's segments as one; each segment is edited when those before it are finished."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    done, steps = list[int](), list[AppliedAction]()
+    for index, outcome in enumerate(outcomes):
+        if outcome.trace:
+            behind = [token for part in segments[index + 1 :] for token in part.tokens]
+            for step in outcome.trace:
+                start = None if step.start is None else step.start + len(done)
+                steps.append(replace(step, start=start, state=(*done, *step.state, *behind)))
+        done += outcome.tokens
+    return Outcome(tuple(done), sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)

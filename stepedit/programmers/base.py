@@ -1,0 +1,101 @@
+"""The contract of a programmer: a network that predicts what its method asks for.
+
+States come in and predictions go out as numpy arrays; the network may be on another device. A row's prediction does not
+depend on the rest of its batch. `predict`, `top_k` and `log_prob` make it a `methods.base.Policy`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from stepedit.config import TrainingConfig
+from stepedit.data.states import States
+from stepedit.editing.interpreter import FloatArray, Prediction
+from stepedit.editing.sequences import IntArray, Sequences
+from stepedit.errors import DataError, UserError
+from stepedit.inference.model_folder import CONFIG, WEIGHTS, Tensors, read_tensors
+from stepedit.methods.base import Method
+from stepedit.programmers.nn.dropout import DropoutRng
+
+
+class Programmer(nn.Module, ABC):
+    """A network that reads states and predicts symbols of its method."""
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, method: Method, config: TrainingConfig) -> Self:
+        """Return a network with new weights; UserError if it does not support the method."""
+
+    @abstractmethod
+    def forward(self, states: States, rng: DropoutRng | None = None) -> Tensor:
+        """Return the mean loss on these states or, with an rng, the part of it that comes from its rows."""
+
+    @abstractmethod
+    def predict(self, texts: Sequences) -> Prediction:
+        """Return the most probable prediction for each text."""
+
+    @abstractmethod
+    def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the k most probable actions (B, K, F) and their log-probabilities (B, K); for iterative methods."""
+
+    @abstractmethod
+    def log_prob(self, states: States) -> FloatArray:
+        """Return the log-probability (B,) of what should be predicted for each state."""
+
+    @classmethod
+    def load(cls, folder: Path, method: Method, config: TrainingConfig) -> Programmer:
+        """Return a network with the weights of a folder, ready to predict."""
+        net = cls.from_seed(0, method, config)
+        load_weights(net, read_tensors(folder / WEIGHTS)[0], folder / WEIGHTS)
+        return net.eval()
+
+    @classmethod
+    def from_seed(cls, seed: int, method: Method, config: TrainingConfig) -> Self:
+        """Return a network with the initial weights of a seed; the global generator is not changed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls.from_config(method, config)
+
+    def compile_for_inference(self) -> bool:
+        """Compile what can be compiled, if a compiler is present; return whether anything was."""
+        return False
+
+    def check_exportable(self) -> None:
+        """Raise UserError if the network cannot be exported."""
+        raise UserError("only the pointer programmer can be exported to ONNX")
+
+    def export_onnx(self, folder: Path) -> None:
+        """Write the network as ONNX graphs."""
+        self.check_exportable()
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of trained weights."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def tensors(self, texts: Sequences) -> tuple[Tensor, Tensor]:
+        """Return ids (B, T) and lengths (B,) on the network's device."""
+        return torch.from_numpy(texts.ids).to(self.device), torch.from_numpy(texts.lengths).to(self.device)
+
+
+def load_weights(net: nn.Module, tensors: Tensors, path: Path) -> None:
+    """Load weights into a network; DataError if they belong to another one."""
+    expected = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    if expected != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+        raise DataError(f"{path}: these weights do not belong to the network that {CONFIG} describes")
+    net.load_state_dict({name: torch.from_numpy(tensor) for name, tensor in tensors.items()})
+
+
+def weights_of(net: nn.Module) -> Tensors:
+    """Return the weights of a network as arrays."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in net.state_dict().items()}

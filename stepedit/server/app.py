@@ -1,0 +1,244 @@
+"""The HTTP API and the page's files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from stepedit import __version__
+from stepedit.errors import UserError
+from stepedit.inference.decoding import resolve
+from stepedit.inference.editor import Editor
+from stepedit.inference.model_folder import read_config, read_metrics, user_task_args
+from stepedit.registry import METHODS, TASKS, did_you_mean
+from stepedit.server.batcher import Batcher, BatchKey, BusyError
+from stepedit.server.middleware import RequestLimits
+from stepedit.server.model_store import ModelStore
+from stepedit.server.schemas import (
+    EditRequest,
+    EditResponse,
+    ErrorResponse,
+    Example,
+    ModelInfo,
+    RunStatus,
+    TaskInfo,
+)
+from stepedit.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """How much a server accepts."""
+
+    max_characters: int = 1_000  # of a text
+    max_tokens: int = 200
+    max_texts: int = 256  # of a request
+    max_work: int = 100_000  # texts of a request, times tokens of the longest, times the beam size squared
+    max_bytes: int = 512 * 1024
+    max_batch: int = 256  # texts that are edited together
+    max_queue: int = 2_048  # texts that wait or are being edited, times the beam size squared
+    seconds: float = 30.0
+
+
+def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Describe error responses."""
+    return {code: {"model": ErrorResponse} for code in codes}
+
+
+def make_app(
+    store: ModelStore,
+    watched: Sequence[Path] = (),
+    limits: ServerLimits | None = None,
+    one_by_one: bool = False,
+    prepare_thread: Callable[[], None] | None = None,
+) -> RequestLimits:
+    """Return the whole application."""
+    limits = limits or ServerLimits()
+    batcher = Batcher(store.editors, limits.max_batch, limits.max_queue, one_by_one, prepare_thread)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        batcher.close()
+
+    app = FastAPI(title="stepedit", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.batcher = batcher
+    _add_errors(app)
+    _add_editing(app, store, batcher, limits)
+    _add_info(app, store)
+    _add_runs(app, _by_name(watched))
+    app.mount("/", StaticFiles(directory=str(files("stepedit.server") / "page"), html=True), name="page")
+    return RequestLimits(app, limits.max_bytes, limits.seconds)
+
+
+def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return folders by name; UserError if two have the same."""
+    named = {path.resolve().name: path for path in folders}
+    if len(named) < len(folders):
+        raise UserError("two watched runs have the same name; rename one of their folders")
+    return named
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Answer every error with JSON that has a reason."""
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(UserError)
+    async def user(request: Request, error: UserError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @app.exception_handler(Exception)
+    async def internal(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "internal server error"}, 500)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return JSONResponse({"error": f"the body is not valid JSON: {first['ctx']['error']}"}, 422)
+        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        return JSONResponse({"error": f"{place}: {first['msg']}" if place else first["msg"]}, 422)
+
+
+def _add_editing(app: FastAPI, store: ModelStore, batcher: Batcher, limits: ServerLimits) -> None:
+    @app.post("/api/edit", responses=_errors(404, 408, 413, 422, 429, 503))
+    async def edit(request: EditRequest) -> EditResponse:
+        """Edit one text or several: the results and, with a trace, each step."""
+        name = request.model if request.model is not None else next(iter(store.editors), "")
+        editor, texts = _find(store, name), request.all_texts()
+        _check(editor, texts, request, limits)
+        key = BatchKey(name, resolve(request.decoding(), editor.method, editor.min_confidence), request.trace)
+        try:
+            results = await batcher.edit(key, texts, limits.seconds)
+        except BusyError:
+            raise HTTPException(429, "the server is busy; try again soon", {"retry-after": "1"}) from None
+        except TimeoutError:
+            raise HTTPException(503, f"this took longer than {limits.seconds:g} seconds") from None
+        return EditResponse(model=name, results=results)
+
+
+def _find(store: ModelStore, name: str) -> Editor:
+    try:
+        return store[name]
+    except UserError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _check(editor: Editor, texts: Sequence[str], request: EditRequest, limits: ServerLimits) -> None:
+    """Raise UserError if the request is too large, or a text is not of the model's task."""
+    if len(texts) > limits.max_texts:
+        raise UserError(f"{len(texts)} texts are too many at once; {limits.max_texts} is the limit")
+    for number, text in enumerate(texts, start=1):
+        if len(text) > limits.max_characters:
+            raise UserError(f"line {number}: longer than {limits.max_characters:,} characters")
+    segments = editor.segments(texts)
+    longest = int(segments.lengths.max(initial=0))
+    if longest > limits.max_tokens:
+        raise UserError(f"a text has {longest} tokens; {limits.max_tokens} is the limit")
+    if len(segments) * longest * request.beam_size**2 > limits.max_work:
+        raise UserError("too much work for one request; send fewer texts, or a smaller beam_size")
+
+
+def _add_info(app: FastAPI, store: ModelStore) -> None:
+    infos = [_model_info(name, editor) for name, editor in store.editors.items()]
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Whether the server is up."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/api/models")
+    async def models() -> list[ModelInfo]:
+        """The served models."""
+        return infos
+
+    @app.get("/api/tasks")
+    async def tasks() -> list[TaskInfo]:
+        """The tasks, with an example each."""
+        pairs = {name: TASKS[name].example_pair() for name in TASKS}
+        return [
+            TaskInfo(name=name, title=TASKS[name].title, source=source, target=target)
+            for name, (source, target) in pairs.items()
+        ]
+
+    @app.get("/api/methods")
+    async def methods() -> dict[str, str]:
+        """The methods."""
+        return {name: METHODS[name].title for name in METHODS}
+
+    @app.get("/api/tasks/{name}/example", responses=_errors(404, 422))
+    def task_example(name: str, seed: Annotated[int | None, Query(ge=0, lt=2**63)] = None) -> Example:
+        """A random example of a task in its default setting."""
+        if name not in TASKS:
+            raise HTTPException(404, did_you_mean("task", name, TASKS))
+        return _draw_example(TASKS[name].from_args({}), seed)
+
+    @app.get("/api/models/{name}/example", responses=_errors(404, 422))
+    def example(name: str, seed: Annotated[int | None, Query(ge=0, lt=2**63)] = None) -> Example:
+        """A random example that the model can edit."""
+        task = _find(store, name).method.task
+        if task.open_vocabulary:
+            raise UserError("there are no examples of your own text; type one")
+        return _draw_example(task, seed)
+
+
+def _model_info(name: str, editor: Editor) -> ModelInfo:
+    task = editor.method.task
+    return ModelInfo(
+        name=name,
+        task=editor.run.task,
+        method=editor.run.method,
+        mode=editor.run.mode,
+        task_args=user_task_args(editor.run),
+        parameters=editor.policy.num_parameters,
+        separator=task.vocabulary.separator,
+        verifiable=task.verifiable,
+        iterative=editor.method.iterative,
+        has_examples=not task.open_vocabulary,
+    )
+
+
+def _draw_example(task: Task, seed: int | None) -> Example:
+    pairs = task.generate(1, np.random.default_rng(seed))
+    source, target = (task.vocabulary.decode(side)[0] for side in (pairs.sources, pairs.targets))
+    return Example(source=source, target=target)
+
+
+def _add_runs(app: FastAPI, runs: dict[str, Path]) -> None:
+    @app.get("/api/runs")
+    async def names() -> list[str]:
+        """The watched runs."""
+        return list(runs)
+
+    @app.get("/api/runs/{name}", responses=_errors(404, 422))
+    def status(name: str) -> RunStatus:
+        """How far a watched run is."""
+        if name not in runs:
+            raise HTTPException(404, f"no run called {name!r} is watched")
+        run = read_config(runs[name])
+        return RunStatus(
+            name=name,
+            title=f"{run.task} {run.method} {run.mode}",
+            metric=TASKS[run.task].metrics[0],
+            max_epochs=run.max_epochs,
+            reports=[_finite(report) for report in read_metrics(runs[name])],
+        )
+
+
+def _finite(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report without NaN, which JSON does not have."""
+    return {key: None if isinstance(value, float) and value != value else value for key, value in report.items()}

@@ -1,0 +1,89 @@
+"""What the API takes and returns. Results and steps are the records of `inference.editor` and `editing.trace`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field, model_validator
+
+from stepedit.inference.decoding import Decoding
+from stepedit.inference.editor import EditResult
+
+
+class EditRequest(Decoding):
+    """What to edit, and how."""
+
+    model: str | None = Field(None, description="Name of a model; default: the first one.", max_length=200)
+    text: str | None = Field(None, description="One text.")
+    texts: list[str] | None = Field(None, description="Several texts, instead of one.", min_length=1)
+    trace: bool = Field(True, description="Return steps, candidates and changes.")
+    beam_size: int = Field(1, ge=1, le=20, description=Decoding.model_fields["beam_size"].description)
+    lexicon: None = Field(None, description="Not available over HTTP.")
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> EditRequest:
+        if (self.text is None) == (self.texts is None):
+            raise ValueError("either `text` or `texts` is needed, not both")
+        return self
+
+    def all_texts(self) -> list[str]:
+        """Return the texts."""
+        return self.texts if self.texts is not None else [self.text or ""]
+
+    def decoding(self) -> Decoding:
+        """Return the decoding options alone."""
+        return Decoding(**{name: getattr(self, name) for name in Decoding.model_fields})
+
+
+class EditResponse(BaseModel):
+    """The results of a request, in order."""
+
+    model: str
+    results: list[EditResult]
+
+
+class ModelInfo(BaseModel):
+    """A served model."""
+
+    name: str
+    task: str
+    method: str
+    mode: str
+    task_args: dict[str, Any]
+    parameters: int
+    separator: str  # between tokens
+    verifiable: bool  # whether results can be verified
+    iterative: bool  # whether it predicts actions, which beam search and the threshold need
+    has_examples: bool  # whether random examples can be generated
+
+
+class TaskInfo(BaseModel):
+    """A task with an example."""
+
+    name: str
+    title: str
+    source: str
+    target: str
+
+
+class Example(BaseModel):
+    """A source and its target."""
+
+    source: str
+    target: str
+
+
+class RunStatus(BaseModel):
+    """A watched run and its validations so far."""
+
+    name: str
+    title: str
+    metric: str
+    max_epochs: int
+    reports: list[dict[str, Any]]
+
+
+class ErrorResponse(BaseModel):
+    """Why a request failed."""
+
+    error: str

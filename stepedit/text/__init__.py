@@ -1,0 +1,1 @@
+"""Text: tokenization without loss, vocabularies, windows, lexicons, synthetic noise."""

@@ -1,0 +1,117 @@
+"""Tokenization without loss: joining the tokens always gives the same text again.
+
+    char   every character (code point) is a token
+    word   a word or a punctuation mark is a token, together with the space before it; any other white space, one
+           character at a time; the first word is treated as if a space stood before it, so that it is the same token
+           as elsewhere
+
+At word level, capitalization is a token of its own. `The` and `the` are the same word, any word can be capitalized,
+even an unknown one, and that is an edit one can read:
+
+    The cat saw NASA.   ->   <Cap> |  the |  cat |  saw | <CAPS> |  nasa | .
+
+No word can be confused with these two signs, because `<` is never in one token with letters. A word that is cased in
+another way (`iPhone`) is kept as it is. Scripts without spaces between words are tokenized by character.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+Level = Literal["word", "char"]
+CAP, CAPS = "<Cap>", "<CAPS>"
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+
+
+@lru_cache(maxsize=1)
+def _word() -> str:
+    """Pattern of a word: letters with their combining marks, apostrophes inside."""
+    marks = "".join(
+        re.escape(character)
+        for character in map(chr, (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)))
+        if unicodedata.category(character)[0] == "M" and not re.match(f"[{UNSPACED}]", character)
+    )
+    letter = rf"(?:(?![{UNSPACED}])\w[{marks}]*)"
+    return rf"{letter}+(?:['’]{letter}+)*"
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    """Pattern of a token: a word or mark with the space before it, or one white-space character."""
+    return re.compile(rf" ?(?:{_word()}|[^\s])|\s")
+
+
+@lru_cache(maxsize=1)
+def _words() -> re.Pattern[str]:
+    return re.compile(rf"{_word()}|[{UNSPACED}]+")
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text normalized for lookup: case, apostrophes and combining marks folded."""
+    folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    return [word for word in _words().findall(unicodedata.normalize("NFC", folded)) if not word.isdigit()]
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each word."""
+    return [found.span() for found in _words().finditer(text) if len(words(found[0])) == 1]
+
+
+def split(text: str, level: Level) -> list[str]:
+    """Tokenize a text."""
+    if level == "char" or not text:
+        return list(text)
+    return [token for piece in _pattern().findall(f" {text}") for token in _split_case(piece)]
+
+
+def _split_case(piece: str) -> tuple[str, ...]:
+    """Return a word as its case sign and its lower-case form, if that can be undone."""
+    lower = piece.lower()
+    if lower == piece:
+        return (piece,)
+    for sign in (CAP, CAPS):
+        if _with_case(lower, sign) == piece:
+            return sign, lower
+    return (piece,)
+
+
+def _with_case(word: str, sign: str) -> str:
+    """Return a word (with the space before it, if any) in the case that a sign stands for."""
+    if sign == CAPS:
+        return word.upper()
+    space = word[:1] == " "
+    return word[:space] + word[space : space + 1].upper() + word[space + 1 :]
+
+
+def pieces(tokens: Sequence[str], level: Level) -> list[str]:
+    """Return what each token contributes to the text; nothing for a case sign, which changes the token after it."""
+    if level == "char":
+        return list(tokens)
+    shown, sign = list[str](), ""
+    for token in tokens:
+        if token in (CAP, CAPS):
+            shown.append("")
+            sign = token
+        else:
+            shown.append(_with_case(token, sign) if sign else token)
+            sign = ""
+    first = next((index for index, piece in enumerate(shown) if piece), None)
+    if first is not None:
+        shown[first] = shown[first].removeprefix(" ")
+    return shown
+
+
+def join(tokens: Sequence[str], level: Level) -> str:
+    """Return the text of some tokens."""
+    return "".join(pieces(tokens, level))
+
+
+def shape(token: str) -> str:
+    """Return what a network sees of an unknown token: space before it, ending, whether it is a number or a mark."""
+    core = token.removeprefix(" ")
+    kind = "9" if any(map(str.isdigit, core)) else "a" if core.isalpha() else unicodedata.category(core[-1:] or " ")
+    return f"{token[:1] == ' '}{kind}{core[-2:].lower() if kind == 'a' and len(core) > 1 else ''}"

@@ -1,0 +1,1 @@
+"""Training: the loop, its budget and schedule, checkpoints, self-training."""

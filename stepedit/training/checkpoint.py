@@ -1,0 +1,93 @@
+"""Checkpoints: all that resuming needs, as named tensors and a few facts, written atomically."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from stepedit.editing.sequences import PAD, Pairs, Sequences
+from stepedit.files import write_atomic
+from stepedit.inference.model_folder import METRICS, Tensors, read_metrics
+
+
+@dataclass
+class TrainerState:
+    """Where a run stands."""
+
+    step: int = 0
+    best: float = -1.0
+    best_epoch: int = 0
+    validated: int = 0  # epochs at the last validation
+    seconds: float = 0.0
+    finished: bool = False  # the training has reached its end
+
+
+@dataclass(frozen=True)
+class Report:
+    """One validation: a line of metrics.jsonl."""
+
+    epoch: int
+    step: int
+    loss: float
+    metrics: dict[str, float]
+    best: float
+    learning_rate: float
+    seconds: float
+    steps_per_second: float
+
+
+def pack_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> Tensors:
+    """Return the state of optimizers as named tensors."""
+    return {
+        f"optimizer.{number}.{index}.{key}": value.detach().cpu().numpy()
+        for number, optimizer in enumerate(optimizers)
+        for index, parts in optimizer.state_dict()["state"].items()
+        for key, value in parts.items()
+    }
+
+
+def unpack_optimizers(optimizers: Sequence[torch.optim.Optimizer], tensors: Tensors) -> None:
+    """Restore the state of optimizers."""
+    states: list[dict[int, dict[str, torch.Tensor]]] = [{} for _ in optimizers]
+    for name, tensor in tensors.items():
+        number, index, key = name.split(".")
+        states[int(number)].setdefault(int(index), {})[key] = torch.from_numpy(tensor)
+    for optimizer, state in zip(optimizers, states, strict=True):
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def pack_pairs(name: str, pairs: Pairs) -> Tensors:
+    """Return pairs as named tensors."""
+    return {
+        f"{name}.{side}": texts.ids.astype(np.int32)
+        for side, texts in (("sources", pairs.sources), ("targets", pairs.targets))
+    }
+
+
+def unpack_pairs(tensors: Tensors) -> Pairs:
+    """Return the packed pairs."""
+    sides = (tensors[side].astype(np.int64) for side in ("sources", "targets"))
+    return Pairs(*(Sequences(ids, (ids != PAD).sum(1)) for ids in sides))
+
+
+def with_prefix(tensors: Tensors, prefix: str) -> Tensors:
+    """Return the tensors whose names start with a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def append_report(folder: Path, report: Report) -> None:
+    """Append a line to metrics.jsonl."""
+    with (folder / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(report)) + "\n")
+
+
+def truncate_reports(folder: Path, epoch: int) -> None:
+    """Remove the reports after an epoch that a run is resumed from."""
+    kept = [report for report in read_metrics(folder) if report["epoch"] <= epoch]
+    lines = "".join(json.dumps(report) + "\n" for report in kept)
+    write_atomic(folder / METRICS, lines.encode())

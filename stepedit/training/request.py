@@ -1,0 +1,132 @@
+"""From what a person says about a run to its settings: the one place where defaults are filled in.
+
+The command line, a configuration file and a grid of runs all use the same flat names: options of `train`, of the
+network and its training, and the task's own arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stepedit.config import Limits, RunConfig, RunSettings, TrainingConfig, checked, preset
+from stepedit.data import dataset as datasets
+from stepedit.data.dataset import Dataset
+from stepedit.errors import DataError, UserError, located
+from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
+from stepedit.tasks.base import Task
+
+DEFAULT_MINUTES = 30.0
+MIN_BATCHES = 8  # of an epoch of your own pairs
+DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
+RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training"))
+LIMITS = tuple(Limits.model_fields)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Complete settings of a run, and how long it may take; the number of epochs may have to be measured."""
+
+    settings: RunSettings
+    limits: Limits
+
+    def config(self, max_epochs: int, eval_every: int, threads: int) -> RunConfig:
+        """Return the configuration with its limits decided."""
+        settings = self.settings.model_dump()
+        return RunConfig(**settings, max_epochs=max_epochs, eval_every=eval_every, threads=threads)
+
+
+def option_names(task: str) -> list[str]:
+    """Return the names of all options of a run of this task."""
+    return [*RUN_OPTIONS, *LIMITS, *TrainingConfig.model_fields, *TASKS[task].user_arg_names()]
+
+
+def resolve(values: Mapping[str, Any]) -> RunRequest:
+    """Return the run that these values describe; UserError names the first one that is unknown or out of range."""
+    values = {name: value for name, value in values.items() if value is not None}
+    dataset = _dataset(values)
+    values.setdefault("task", _task_of(dataset) if "task" not in values else values["task"])
+    known = option_names(values["task"])
+    for name in values:
+        if name not in known:
+            raise UserError(did_you_mean("option", name, known))
+    limits = checked(Limits, {name: values[name] for name in LIMITS if name in values})
+    if limits.max_minutes is None and limits.max_epochs is None:
+        limits = limits.model_copy(update={"max_minutes": DEFAULT_MINUTES})
+    args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
+    task = _task(values["task"], dataset, args)
+    settings = {name: values[name] for name in RUN_OPTIONS if name in values}
+    settings |= {"task_args": asdict(task), "training": _training(values, task, dataset)}  # type: ignore[call-overload]
+    return RunRequest(checked(RunSettings, settings), limits)
+
+
+def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) -> TrainingConfig:
+    """Return the training configuration: what is said, then the preset's values, then the task's defaults."""
+    method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
+    chosen = preset(values.get("preset", RunSettings.model_fields["preset"].default))
+    chosen = chosen | {name: value for name, value in values.items() if name in TrainingConfig.model_fields}
+    programmer = chosen.get("programmer", method.default_programmer)
+    PROGRAMMERS[programmer]
+    config = checked(TrainingConfig, task_defaults(task, programmer) | chosen)
+    if not task.open_vocabulary or dataset is None or "train" not in dataset.splits:
+        return config
+    largest = max(1, len(dataset.splits["train"]) // MIN_BATCHES)
+    return config.model_copy(update={"batch_size": min(config.batch_size, largest)})
+
+
+def task_defaults(task: Task, programmer: str) -> dict[str, Any]:
+    """Return the defaults that depend on the task.
+
+    Where the same sources come every epoch, they are soon memorized: a higher learning rate, more weight decay and
+    plans help. Where edits are independent, all of them can be learned at once by a shallow network; where they must
+    agree, it takes depth.
+    """
+    plans = programmer == "pointer" and (task.independent_edits or not task.resamples_sources)
+    return {
+        "programmer": programmer,
+        "num_layers": 2 if task.independent_edits else 4,
+        "learning_rate": 0.002 if task.resamples_sources else 0.003,
+        "weight_decay": 0.3 if task.resamples_sources else 1.0,
+        "plan_loss_weight": float(plans),
+    }
+
+
+def _dataset(values: Mapping[str, Any]) -> Dataset | None:
+    """Return the data that these values name, if they are needed to know the task and its arguments."""
+    if "data" not in values:
+        return None
+    task = values.get("task")
+    if task is not None and not TASKS[task].open_vocabulary and set(TASKS[task].user_arg_names()) & set(values):
+        return None
+    return datasets.read_splits(str(values["data"]), *(values.get(name) for name in DATA_OPTIONS[1:]))
+
+
+def _task_of(dataset: Dataset | None) -> str:
+    """Return the task of data without a named task: the card's, or text."""
+    if dataset is None:
+        raise UserError(f"which task? one of {', '.join(TASKS)}; or --data FILE for your own pairs")
+    return dataset.card.task if dataset.card and dataset.card.task else "text"
+
+
+def _task(name: str, dataset: Dataset | None, args: Mapping[str, Any]) -> Task:
+    """Return the task with these arguments, or fitted to existing data."""
+    if dataset is None:
+        return TASKS[name].from_args(args)
+    with located(dataset.path):
+        return datasets.task_for(dataset, name, args)
+
+
+def read_options(path: Path) -> dict[str, Any]:
+    """Return the options of a YAML or JSON file; DataError if it holds anything else."""
+    try:
+        values = yaml.safe_load(path.read_bytes())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise DataError(f"{path}{f':{mark.line + 1}' if mark else ''}: neither valid YAML nor JSON") from None
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise DataError(f"{path}: expected names and values of options")
+    return {name.replace("-", "_"): value for name, value in values.items()}
