@@ -1,8 +1,9 @@
-"""The shape of the project: imports go one way, names teach, the documents name what exists."""
+"""The shape of the project: rooms import in one direction, torch stays in two of them, docs name what exists."""
 
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,61 +14,34 @@ from stepedit.registry import TASKS
 
 PACKAGE = Path(stepedit.__file__).parent
 
-# from the ground up: a part imports only parts that stand before it
-LAYERS = [
+# a room imports only rooms above it
+ROOMS = [
     "errors",
     "registry",
+    "files",
     "config",
-    "reference",
-    "sequences",
-    "tokens",
-    "vocabulary",
-    "edits",
-    "equations",
-    "equation_counting",
-    "equation_sampling",
-    "metrics",
-    "text_metrics",
-    "actions",
-    "interpreter",
-    "changes",
+    "editing",
+    "text",
+    "arithmetic",
     "tasks",
-    "datasets",
-    "batches",
+    "data",
     "methods",
-    "programmers",
-    "optimisers",
-    "checkpoints",
-    "hub",
-    "search",
-    "suggestions",
-    "lexicon",
+    "inference",
     "evaluation",
-    "selfteaching",
+    "testing",
+    "programmers",
     "training",
-    "runs",
-    "editor",
-    "results",
-    "tuning",
-    "corruption",
     "experiments",
-    "serving",
-    "display",
-    "commands",
+    "server",
     "cli",
 ]
-SHARED = {
-    "tasks": {"task", "arithmetic"},
-    "methods": {"method"},
-    "programmers": {"compiling", "programmer", "layers", "pointer"},
-    "experiments": {"grid", "worker", "places", "costs", "collection", "figures"},
-    "serving": {"shelf", "batching", "guard", "shapes"},
-    "commands": {"common", "watch"},
-}  # what files of one folder may share
+WITH_TORCH = {"programmers", "training"}
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("__"))
+every_file = pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(PACKAGE)) for path in FILES])
 
 
-def imports(path: Path) -> set[str]:
-    """The modules of this package that a file imports when it runs; imports for type checkers do not count."""
+def imported_names(path: Path) -> set[str]:
+    """All modules that a file imports when it runs; imports for type checkers do not count."""
     tree = ast.parse(path.read_text())
     for_types = {
         id(inner)
@@ -79,52 +53,157 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(tree):
         if id(node) in for_types:
             continue
-        assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"{path.name}: say where from, in full"
+        assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"{path.name}: use absolute imports"
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.removeprefix("stepedit.") for name in found if name.startswith("stepedit.")}
+    return found
 
 
-FILES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("__"))
+def package_imports(path: Path) -> set[str]:
+    return {name.removeprefix("stepedit.") for name in imported_names(path) if name.startswith("stepedit.")}
 
 
-@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(PACKAGE)) for path in FILES])
-def test_imports_go_one_way_only(path: Path) -> None:
-    layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    assert layer in LAYERS, f"{layer} has no place in the order: add it to LAYERS and to docs/architecture.md"
-    for name in imports(path):
-        part, _, rest = name.partition(".")
-        if part == layer:
-            assert rest.split(".")[0] in SHARED.get(layer, set()), f"{path.name} imports its neighbour {name}"
-        elif part != "__version__":
-            assert LAYERS.index(part) < LAYERS.index(layer), f"{path.name} imports {name}, which stands above it"
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def test_the_architecture_page_names_every_part() -> None:
+@every_file
+def test_rooms_import_in_one_direction(path: Path) -> None:
+    room = room_of(path)
+    assert room in ROOMS, f"{room} has no place in the order: add it to ROOMS and to docs/architecture.md"
+    for name in package_imports(path):
+        other = name.partition(".")[0]
+        if other not in (room, "__version__"):
+            assert ROOMS.index(other) < ROOMS.index(room), f"{path.name} imports {name}, a room below it"
+
+
+def test_modules_of_a_room_do_not_import_each_other_in_a_cycle() -> None:
+    at_import = {path: ast.parse(path.read_text()).body for path in FILES}
+    graph = {}
+    for path, body in at_import.items():
+        lines = {node.lineno for node in body if isinstance(node, ast.Import | ast.ImportFrom)}
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        froms = [node for node in body if isinstance(node, ast.ImportFrom) and node.lineno in lines and node.module]
+        names = {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
+        names |= {str(node.module) for node in froms}
+        graph[module] = {name.removeprefix("stepedit.") for name in names if name.startswith("stepedit.")} - {module}
+    modules = set(graph)
+    TopologicalSorter({module: names & modules for module, names in graph.items()}).prepare()
+
+
+@every_file
+def test_torch_is_imported_in_two_rooms_only(path: Path) -> None:
+    if room_of(path) not in WITH_TORCH:
+        assert not any(name.split(".")[0] == "torch" for name in imported_names(path)), f"{path} imports torch"
+
+
+WITHOUT_TORCH = """
+import importlib, sys
+sys.modules["torch"] = None  # import torch fails from now on
+sys.path.insert(0, "examples")
+for name in {modules!r}:
+    importlib.import_module(name)
+
+import numpy as np
+from stepedit.data.states import ExpertPolicy, sample_states, states_after
+from stepedit.editing.interpreter import Prediction
+from stepedit.inference import greedy
+from stepedit.inference.beam_search import search
+from stepedit.registry import METHODS, TASKS
+from stepedit.evaluation.metrics import METRICS
+from stepedit.editing.sequences import Sequences
+from stepedit.testing import check_task
+
+rng = np.random.default_rng(0)
+for name in TASKS:
+    task = TASKS[name].from_args({{}})
+    check_task(task)
+    pairs = task.generate(50, rng)
+    scripts = task.edits(pairs.sources, pairs.targets)
+    for kind in METHODS:
+        method = METHODS[kind](task)
+        if method.iterative:
+            predict = ExpertPolicy(scripts, task.template).predict
+        else:
+            outputs, _ = method.targets(states_after(pairs, scripts, np.zeros(50, np.int64)))
+            predict = lambda texts: Prediction(outputs, np.zeros(50))
+        outcomes = greedy.run(pairs.sources, predict, method, max_steps=500)
+        results = Sequences.from_rows([outcome.tokens for outcome in outcomes])
+        assert results.equals(pairs.targets).all(), (name, kind)
+        assert METRICS["sequence"](results, pairs).all()
+    def top_k(texts, k, done=task.template.done()):
+        return np.tile(np.array(done), (len(texts), k, 1)), np.tile(np.log([0.5] + [0.1] * (k - 1)), (len(texts), 1))
+    assert all(outcome.finished for outcome in search(pairs.sources, top_k, task.template, 5, 3, task.check))
+    sample_states(pairs, scripts, np.arange(50), "online", rng)
+assert sys.modules["torch"] is None
+print("fine")
+"""
+
+
+def test_everything_but_two_rooms_works_where_torch_cannot_be_imported() -> None:
+    modules = [
+        ".".join(["stepedit", *path.relative_to(PACKAGE).with_suffix("").parts])
+        for path in FILES
+        if room_of(path) not in WITH_TORCH
+    ]
+    program = WITHOUT_TORCH.format(modules=modules)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stdout == "fine\n", run.stderr
+
+
+@every_file
+def test_no_room_asks_for_the_class_of_a_task_method_or_programmer(path: Path) -> None:
+    classes = {"Task", "Method", "Programmer", "Recurrence", "Tagging", "End2end", "SinglePassMethod", "Pointer"}
+    classes |= {"SeqToSeq", "ParallelText", "ArithmeticTask", "OpenVocabulary", "OnnxPointer"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            asked = {inner.id for inner in ast.walk(node.args[1]) if isinstance(inner, ast.Name)}
+            assert not asked & classes, f"{path}:{node.lineno}: declare a capability instead"
+
+
+def test_the_architecture_page_names_every_room_in_order() -> None:
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
-    places = [page.index(f"\n    {name}") for name in LAYERS]
-    assert places == sorted(places), "docs/architecture.md lists the parts in another order"
+    positions = [page.index(f"\n    {name}") for name in ROOMS]
+    assert positions == sorted(positions), "docs/architecture.md lists the rooms in another order"
+
+
+def test_the_tests_mirror_the_rooms() -> None:
+    folders = {path.name for path in (PACKAGE.parent / "tests").iterdir() if (path / "__init__.py").exists()}
+    assert folders == {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
 
 
 @pytest.mark.parametrize(("wrong", "guess"), [("aro", "aor"), ("AES", None), ("sorting", "sort")])
-def test_a_wrong_name_teaches_the_right_ones(wrong: str, guess: str | None) -> None:
+def test_an_unknown_name_lists_the_known_ones(wrong: str, guess: str | None) -> None:
     with pytest.raises(UnknownNameError) as caught:
         TASKS[wrong]
     assert str(caught.value).endswith("; available: aec, aes, aor, sort, text")
     assert guess is None or f"(did you mean {guess!r}?)" in str(caught.value)
 
 
-def test_a_registry_is_a_mapping_to_its_users() -> None:
+def test_a_registry_is_a_mapping() -> None:
     assert TASKS.get("aro") is None
     assert "aor" in TASKS
     assert len(TASKS) == len(list(TASKS))
 
 
-def test_help_does_not_wait_for_torch() -> None:
-    program = "import sys, stepedit.cli; sys.exit('torch' in sys.modules)"
+def test_help_does_not_load_torch() -> None:
+    program = "import sys, stepedit.cli.main; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_public_api_is_complete_and_lazy() -> None:
+    program = (
+        "import sys, stepedit\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+        "assert all(getattr(stepedit, name) is not None for name in stepedit.__all__)\n"
+        "assert set(stepedit.__all__) <= set(dir(stepedit))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    with pytest.raises(AttributeError):
+        stepedit.nothing_of_this_name  # noqa: B018
 
 
 def test_nothing_evaluates_or_unpickles() -> None:

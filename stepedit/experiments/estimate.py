@@ -14,11 +14,8 @@ from stepedit.evaluation.scores import read_scores
 from stepedit.experiments.grid import Cell
 from stepedit.experiments.worker import difference
 from stepedit.inference.model_folder import CONFIG, read_config, read_metrics
-from stepedit.programmers import runtime
 from stepedit.tasks.base import Progress
-from stepedit.training.budget import TRAINING_SHARE, UNLIMITED, seconds_per_step
-from stepedit.training.request import RunRequest
-from stepedit.training.run import trainer_for
+from stepedit.training.request import TRAINING_SHARE, UNLIMITED, RunRequest
 
 State = Literal["finished", "begun", "to do"]
 TIMED_BATCHES = 4  # of data that are enough to time a step
@@ -48,6 +45,8 @@ def state(cell: Cell, out: Path) -> State:
 
 def estimate(cells: Sequence[Cell], out: Path, threads: int, progress: Progress | None = None) -> list[Cost]:
     """Return the remaining cost of each run; runs that differ only in seed or data are timed once."""
+    from stepedit.programmers import runtime
+
     runtime.set_num_threads(threads)
     times: dict[str, float] = {}
     costs = []
@@ -84,6 +83,9 @@ def _epochs_done(folder: Path) -> int:
 
 def step_time(request: RunRequest, threads: int) -> float:
     """Return the seconds of a step of such a run, tried on little data of the same kind."""
+    from stepedit.training.budget import seconds_per_step
+    from stepedit.training.run import trainer_for
+
     run: RunConfig = request.config(max_epochs=1, eval_every=1, threads=threads)
     size = TIMED_BATCHES * run.training.batch_size
     with TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepedit.config import RunConfig, RunSettings
 from stepedit.errors import DataError, UserError
@@ -23,8 +23,9 @@ from stepedit.files import locked
 from stepedit.inference.model_folder import CONFIG, read_config, user_task_args
 from stepedit.registry import load_plugins
 from stepedit.training.request import RunRequest, resolve
-from stepedit.training.run import new_trainer, trainer_for
-from stepedit.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from stepedit.training.trainer import Trainer
 
 STOPPED = 130  # exit code
 LOCK_TIMEOUT = 600.0  # seconds that a worker of a killed sweep has to stop
@@ -55,6 +56,8 @@ def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | No
 
 def _open(request: RunRequest, folder: Path) -> Trainer:
     """Return the run's trainer, resumed if the run was begun."""
+    from stepedit.training.run import new_trainer, trainer_for
+
     if (folder / CONFIG).exists():
         if difference := _difference_in(folder, request):
             raise DataError(f"{folder}: another run is here, with other options ({difference})")

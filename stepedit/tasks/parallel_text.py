@@ -8,8 +8,8 @@
     2        delete pos_10    the cat sat
     3        DONE
 
-Text is tokenized without loss (`text.tokenization`), by character or by word. An edit inserts, deletes or substitutes one
-token or swaps two neighbors; longer changes are several edits. What edits may insert is learned from the pairs: the
+Text is tokenized without loss (`text.tokenization`), by character or by word. An edit inserts, deletes or substitutes
+one token or swaps two neighbors; longer changes are several edits. What edits may insert is learned from the pairs: the
 tokens that they insert often enough, and any token of the text itself, known or not. So a word that was never seen can
 be moved.
 

@@ -17,12 +17,10 @@ from stepedit.editing.sequences import Pairs
 from stepedit.evaluation.evaluate import evaluate_pairs
 from stepedit.training.distributed import broadcast_from_rank0
 from stepedit.training.ema import evaluation_mode
-from stepedit.training.request import RunRequest
+from stepedit.training.request import TRAINING_SHARE, UNLIMITED, RunRequest
 from stepedit.training.trainer import Trainer
 
-UNLIMITED = 100_000  # epochs
 MAX_VALIDATIONS = 40  # in a run
-TRAINING_SHARE = 0.85  # of a budget; the rest is for validations and noise
 VALIDATION_SHARE = 0.1  # of the training time, at most
 TIMED_SECONDS = 6.0  # long enough to time steps
 

@@ -1,8 +1,8 @@
 """Optimizers: AdamW, or Muon for the hidden weight matrices and AdamW for the rest.
 
-Muon gives each matrix an update whose singular values are all about one, so that rare directions are learned as fast as
-frequent ones. PyTorch's runs in half precision, which takes twenty times as long on a CPU without such instructions; this
-one keeps full precision and updates all matrices of one shape together.
+Muon gives each matrix an update whose singular values are all about one, so that rare directions are learned as fast
+as frequent ones. PyTorch's runs in half precision, which takes twenty times as long on a CPU without such instructions;
+this one keeps full precision and updates all matrices of one shape together.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
 from stepedit.tasks.base import Task
 
 DEFAULT_MINUTES = 30.0
+UNLIMITED = 100_000  # epochs
+TRAINING_SHARE = 0.85  # of a time budget; the rest is for validations and noise
 MIN_BATCHES = 8  # of an epoch of your own pairs
 DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
 RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training"))

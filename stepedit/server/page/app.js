@@ -1,9 +1,18 @@
-// The page that plays the edits. Whatever comes from outside is put in as text, never as HTML.
+// The page that plays the edits. Text from users and from the server is inserted as text, never as HTML.
 
 const $ = (id) => document.getElementById(id);
-const SLOW = 1100; // milliseconds between steps
+const STEP_INTERVAL = 1100; // milliseconds
 
-const state = { models: [], shown: [], at: 0, steps: 0, timer: null, asked: 0, sampled: null, placed: "" };
+const state = {
+  models: [],
+  results: [], // {model, result} of each card
+  step: 0, // steps applied in the shown text
+  numSteps: 0, // of the longest result
+  timer: null, // while playing
+  requestId: 0, // of the latest request; responses to earlier ones are dropped
+  exampleTask: null, // task whose first example was loaded
+  exampleText: "", // text that the page filled in, so it may be replaced
+};
 
 function make(name, className, text) {
   const node = document.createElement(name);
@@ -12,159 +21,163 @@ function make(name, className, text) {
   return node;
 }
 
-async function ask(path, body) {
-  const sent = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(path, sent);
-  const value = await answer.json().catch(() => ({ error: `the server said ${answer.status}` }));
-  if (!answer.ok) throw new Error(value.error || `the server said ${answer.status}`);
+async function request(path, body) {
+  const options = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(path, options);
+  const value = await response.json().catch(() => ({ error: `the server returned status ${response.status}` }));
+  if (!response.ok) throw new Error(value.error || `the server returned status ${response.status}`);
   return value;
 }
 
-function complain(error) {
+const getExample = (model, query = "") => request(`api/models/${encodeURIComponent(model.name)}/example${query}`);
+
+function showError(error) {
   $("message").textContent = error ? error.message : "";
   $("message").hidden = !error;
 }
 
-const percent = (share) => (share >= 0.9995 ? "100 %" : share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
+// A probability; with no-break spaces.
+const percent = (share) => (share >= 0.9995 ? "100\u00a0%" : share < 0.001 ? "<\u00a00.1\u00a0%" : `${(100 * share).toFixed(1)}\u00a0%`);
 
-// What an action does, in words.
-function told(action) {
-  const place = action.position === null ? "" : ` at ${action.position + 1}`;
+// A step or a candidate in words.
+function describe(action) {
+  const where = action.position === null ? "" : ` at ${action.position}`;
   if (action.operation === "done") return "done";
-  if (action.operation === "insert") return `insert ${action.after}${place}`;
-  if (action.operation === "delete") return `delete ${action.before}${place}`;
-  if (action.operation === "swap") return `swap ${action.before}${place}`;
-  if (action.operation === "skip") return "an action that does not fit the text";
-  if (action.operation === "rewrite") return "all at once";
-  return `${action.operation} ${action.before} by ${action.after}${place}`;
+  if (action.operation === "insert") return `insert ${action.after}${where}`;
+  if (action.operation === "delete") return `delete ${action.before}${where}`;
+  if (action.operation === "swap") return `swap ${action.before}${where}`;
+  if (action.operation === "skip") return "skip an action that does not fit the text";
+  if (action.operation === "rewrite") return "rewrite in one pass";
+  return `${action.operation} ${action.before} with ${action.after}${where}`;
 }
 
-// The tokens of a card at one moment: the text after `at` steps, what the last step changed drawn into it.
-function tokensAt(result, at) {
-  const step = at > 0 ? result.steps[at - 1] : null;
-  const nodes = (step ?? result).tokens.map((word) => make("span", "", word));
-  const next = result.steps[at];
-  if (next && next.operation !== "rewrite" && next.position !== null) {
-    const wide = next.gone.length;
-    if (!wide) nodes.length > next.position ? nodes[next.position].classList.add("before") : nodes.at(-1)?.classList.add("behind");
-    for (const node of nodes.slice(next.position, next.position + wide)) node.classList.add("here");
+// The tokens after so many steps, with the last step's changes and the position of the next edit marked.
+function tokenNodes(result, step) {
+  const last = step > 0 ? result.steps[step - 1] : null;
+  const nodes = (last ?? result).tokens.map((token) => make("span", "", token));
+  markNextEdit(nodes, result.steps[step]);
+  if (last?.operation === "rewrite") return diffNodes(last.deleted, last.inserted);
+  if (!last || last.position === null) return nodes;
+  for (let i = last.position; i < last.position + last.inserted.length && i < nodes.length; i++) {
+    nodes[i] = make("ins", nodes[i].className, nodes[i].textContent);
   }
-  if (step?.operation === "rewrite") return compared(step.gone, step.came);
-  if (!step || step.position === null) return nodes;
-  const fresh = step.came.length;
-  for (let i = step.position; i < step.position + fresh && i < nodes.length; i++) {
-    const node = make("ins", nodes[i].className, nodes[i].textContent);
-    nodes[i] = node;
-  }
-  const gone = step.gone.map((word) => make("del", "", word));
-  nodes.splice(step.position, 0, ...gone);
+  nodes.splice(last.position, 0, ...last.deleted.map((token) => make("del", "", token)));
   return nodes;
 }
 
-// Two texts with what they share, what went and what came, by a longest common subsequence.
-function compared(old, fresh) {
-  const table = Array.from({ length: old.length + 1 }, () => new Array(fresh.length + 1).fill(0));
-  for (let i = old.length - 1; i >= 0; i--) {
-    for (let j = fresh.length - 1; j >= 0; j--) {
-      table[i][j] = old[i] === fresh[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+function markNextEdit(nodes, next) {
+  if (!next || next.operation === "rewrite" || next.position === null) return;
+  const stop = next.position + next.deleted.length;
+  if (stop > next.position) for (const node of nodes.slice(next.position, stop)) node.classList.add("next-edit");
+  else if (next.position < nodes.length) nodes[next.position].classList.add("insert-before");
+  else nodes.at(-1)?.classList.add("insert-after");
+}
+
+// The differences between two lists of tokens, by their longest common subsequence.
+function diffNodes(before, after) {
+  const lengths = Array.from({ length: before.length + 1 }, () => new Array(after.length + 1).fill(0));
+  for (let i = before.length - 1; i >= 0; i--) {
+    for (let j = after.length - 1; j >= 0; j--) {
+      lengths[i][j] = before[i] === after[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
     }
   }
   const nodes = [];
-  for (let i = 0, j = 0; i < old.length || j < fresh.length;) {
-    if (i < old.length && j < fresh.length && old[i] === fresh[j]) { nodes.push(make("span", "", old[i])); i++; j++; }
-    else if (j >= fresh.length || (i < old.length && table[i + 1][j] >= table[i][j + 1])) nodes.push(make("del", "", old[i++]));
-    else nodes.push(make("ins", "", fresh[j++]));
+  for (let i = 0, j = 0; i < before.length || j < after.length;) {
+    if (i < before.length && j < after.length && before[i] === after[j]) { nodes.push(make("span", "", before[i])); i++; j++; }
+    else if (j >= after.length || (i < before.length && lengths[i + 1][j] >= lengths[i][j + 1])) nodes.push(make("del", "", before[i++]));
+    else nodes.push(make("ins", "", after[j++]));
   }
   return nodes;
 }
 
-function ending(result) {
+function describeOutcome(result) {
   const end = result.finished ? "finished" : "stopped without DONE";
-  return result.right === null ? end : `${result.right ? "✓ holds" : "✗ does not hold"}, ${end}`;
+  return result.valid === null ? end : `${result.valid ? "valid" : "not valid"}, ${end}`;
 }
 
-function verdict(result, at) {
-  const node = make("span", "verdict");
-  if (at < result.steps.length) return node;
-  node.textContent = ending(result);
-  if (result.right !== null) node.classList.add(result.right ? "right" : "wrong");
+function outcomeNode(result, step) {
+  const node = make("span", "outcome");
+  if (step < result.steps.length) return node;
+  const mark = result.valid === null ? "" : result.valid ? "✓ " : "✗ ";
+  node.textContent = mark + describeOutcome(result);
+  if (result.valid !== null) node.classList.add(result.valid ? "valid" : "invalid");
   return node;
 }
 
-function consideredAt(result, at) {
-  const next = result.steps[at];
-  const list = make("ol", "considered");
-  for (const option of next ? next.alternatives : result.last) {
-    const item = make("li", option.chosen ? "chosen" : "");
-    item.style.setProperty("--share", `${(100 * option.probability).toFixed(1)}%`);
-    item.append(make("span", "", told(option)), make("span", "", percent(option.probability)));
+function candidateList(candidates) {
+  const list = make("ol", "candidates");
+  for (const candidate of candidates) {
+    const item = make("li", candidate.chosen ? "chosen" : "");
+    item.style.setProperty("--probability", `${(100 * candidate.probability).toFixed(1)}%`);
+    item.append(make("span", "", describe(candidate)), make("span", "", percent(candidate.probability)));
     list.append(item);
   }
   return list;
 }
 
-function card({ model, result }, moment) {
-  const at = Math.min(moment, result.steps.length);
+function card({ model, result }) {
+  const step = Math.min(state.step, result.steps.length); // results may have fewer steps than the longest
   const node = make("article", "card");
-  const head = make("header");
-  head.append(make("h2", "", `${model.name} · ${model.method}`), verdict(result, at));
-  const tokens = make("div", model.glue ? "tokens" : "tokens tight");
-  tokens.append(...tokensAt(result, at));
-  const did = make("p", "did");
-  const step = at > 0 ? result.steps[at - 1] : null;
-  if (step) did.append(make("strong", "", told(step)), ` · ${percent(step.confidence)} sure`);
-  else did.textContent = result.steps.length ? "As it came in." : "As it came in; no edit was made.";
-  node.append(head, tokens, did);
-  const next = result.steps[at];
-  if (next ? next.alternatives.length : result.last.length) {
-    node.append(make("h3", "", next ? "Considered next" : "Considered at the end"), consideredAt(result, at));
-  }
-  node.append(wayOf(result, at));
+  const header = make("header");
+  header.append(make("h2", "", `${model.name} · ${model.method}`), outcomeNode(result, step));
+  const tokens = make("div", model.separator ? "tokens" : "tokens characters");
+  tokens.append(...tokenNodes(result, step));
+  const action = make("p", "action");
+  const last = step > 0 ? result.steps[step - 1] : null;
+  if (last) action.append(make("strong", "", describe(last)), ` · confidence ${percent(last.confidence)}`);
+  else action.textContent = result.steps.length ? "Source text." : "Source text; no edit was made.";
+  node.append(header, tokens, action);
+  const next = result.steps[step];
+  const candidates = next ? next.candidates : result.final_candidates;
+  if (candidates.length) node.append(make("h3", "", next ? "Candidates" : "Final candidates"), candidateList(candidates));
+  node.append(stepList(result, step));
   return node;
 }
 
-// All texts on the way, to see at once and to jump to.
-function wayOf(result, at) {
-  const list = make("ol", "way");
+// The text after each step; a click goes there.
+function stepList(result, step) {
+  const list = make("ol", "steps");
   list.start = 0;
-  [result.source, ...result.steps.map((step) => step.text)].forEach((text, index) => {
+  [result.source, ...result.steps.map((each) => each.text)].forEach((text, index) => {
     const item = make("li");
     const button = make("button", "", text);
     button.type = "button";
-    if (index === at) button.setAttribute("aria-current", "step");
-    button.addEventListener("click", () => { pause(); go(index); });
+    if (index === step) button.setAttribute("aria-current", "step");
+    button.addEventListener("click", () => { pause(); goTo(index); });
     item.append(button);
     list.append(item);
   });
   return list;
 }
 
-function draw() {
-  const held = [...$("cards").children].findIndex((node) => node.contains(document.activeElement));
-  $("cards").replaceChildren(...state.shown.map((each) => card(each, state.at)));
-  if (held >= 0) $("cards").children[held].querySelector("[aria-current]")?.focus(); // steps used by keyboard keep it
-  $("at").max = state.steps;
-  $("at").value = state.at;
-  $("count").textContent = `step ${state.at} of ${state.steps}`;
-  for (const id of ["first", "back"]) $(id).setAttribute("aria-disabled", state.at === 0);
-  for (const id of ["last", "forth"]) $(id).setAttribute("aria-disabled", state.at >= state.steps);
-  $("said").textContent = state.shown.map(spoken).filter(Boolean).join(" ");
+function render() {
+  const focused = [...$("cards").children].findIndex((node) => node.contains(document.activeElement));
+  $("cards").replaceChildren(...state.results.map(card));
+  if (focused >= 0) $("cards").children[focused].querySelector("[aria-current]")?.focus(); // it was in the replaced card
+  $("step").max = state.numSteps;
+  $("step").value = state.step;
+  $("step-count").textContent = `step ${state.step} of ${state.numSteps}`;
+  for (const id of ["first", "previous"]) $(id).setAttribute("aria-disabled", state.step === 0);
+  for (const id of ["last", "next"]) $(id).setAttribute("aria-disabled", state.step >= state.numSteps);
+  $("announcement").textContent = state.results.map(announcement).filter(Boolean).join(" ");
 }
 
-// What a screen reader says of a card at this moment.
-function spoken({ model, result }) {
-  const who = state.shown.length > 1 ? `${model.method}: ` : "";
-  const step = state.at > 0 ? result.steps[state.at - 1] : null;
-  const now = step ? `step ${state.at}: ${told(step)}. The text is now: ${step.text}.` : "";
-  const none = result.steps.length ? "" : "no edit was made.";
-  const end = state.at >= result.steps.length ? ending(result).replace(/^. /, "") : "";
-  return now || none || end ? `${who}${[now, none, end].filter(Boolean).join(" ")}` : "";
+// What screen readers announce of a result at the current step.
+function announcement({ model, result }) {
+  const method = state.results.length > 1 ? `${model.method}: ` : "";
+  const step = state.step > 0 ? result.steps[state.step - 1] : null;
+  const parts = [
+    step ? `step ${state.step}: ${describe(step)}. The text is now: ${step.text}.` : "",
+    result.steps.length ? "" : "no edit was made.",
+    state.step >= result.steps.length ? `${describeOutcome(result)}.` : "",
+  ].filter(Boolean);
+  return parts.length ? method + parts.join(" ") : "";
 }
 
-function go(at) {
-  state.at = Math.max(0, Math.min(state.steps, at));
-  if (state.at >= state.steps) pause();
-  draw();
+function goTo(step) {
+  state.step = Math.max(0, Math.min(state.numSteps, step));
+  if (state.step >= state.numSteps) pause();
+  render();
 }
 
 function pause() {
@@ -174,135 +187,149 @@ function pause() {
   $("play").setAttribute("aria-label", "Play");
 }
 
-function toggle() {
+function togglePlay() {
   return state.timer ? pause() : play();
 }
 
 function play() {
   pause();
-  if (state.at >= state.steps) go(0);
+  if (state.step >= state.numSteps) goTo(0);
   $("play").textContent = "❚❚ Pause";
   $("play").setAttribute("aria-label", "Pause");
-  state.timer = setInterval(() => go(state.at + 1), SLOW);
+  state.timer = setInterval(() => goTo(state.step + 1), STEP_INTERVAL);
 }
 
-const chosenModel = () => state.models.find((model) => model.name === $("model").value);
-const rivals = () => state.models.filter((model) => {
-  const mine = chosenModel();
-  return model.task === mine.task && JSON.stringify(model.setting) === JSON.stringify(mine.setting);
-});
+const selectedModel = () => state.models.find((model) => model.name === $("model").value);
 
-// How far ahead is looked; a least confidence goes with the likeliest action only.
-function looking() {
-  const beam = Number($("beam").value);
+// Models of the same task with the same arguments, the selected one included.
+function comparableModels() {
+  const selected = selectedModel();
+  const args = JSON.stringify(selected.task_args);
+  return state.models.filter((model) => model.task === selected.task && JSON.stringify(model.task_args) === args);
+}
+
+// The decoding options of a request; a confidence threshold works with greedy decoding only.
+function decoding(model) {
+  if (!model.iterative) return {};
+  const beamSize = Number($("beam-size").value);
   const verify = $("verify").checked;
-  if (beam > 1 || verify) return { beam, verify };
-  return $("least").value === "" ? {} : { min_confidence: Number($("least").value) };
+  if (beamSize > 1 || verify) return { beam_size: beamSize, verify };
+  return $("min-confidence").value === "" ? {} : { min_confidence: Number($("min-confidence").value) };
 }
 
 async function edit(event) {
   event?.preventDefault();
   pause();
-  complain(null);
-  const turn = ++state.asked; // an answer that comes after a later question is not shown
+  showError(null);
+  const requestId = ++state.requestId;
   const text = $("text").value;
-  const asked = $("compare").checked ? rivals() : [chosenModel()];
+  const models = $("compare").checked ? comparableModels() : [selectedModel()];
   try {
-    const answers = await Promise.all(asked.map((model) => {
-      const ahead = model.method === "recurrence" ? looking() : {};
-      return ask("api/edit", { model: model.name, text, ...ahead }).catch((error) => ({ error }));
-    }));
-    const wrong = answers.find((answer) => answer.error);
-    if (wrong && answers.every((answer) => answer.error)) throw wrong.error;
-    if (wrong) complain(wrong.error);
-    if (turn !== state.asked) return;
-    state.shown = answers.flatMap((answer, index) => (answer.error ? [] : [{ model: asked[index], result: answer.results[0] }]));
-    state.steps = Math.max(...state.shown.map(({ result }) => result.steps.length));
-    state.at = 0;
-    $("stage").hidden = false;
+    const responses = await Promise.all(models.map((model) =>
+      request("api/edit", { model: model.name, text, ...decoding(model) }).catch((error) => ({ error }))));
+    if (requestId !== state.requestId) return;
+    const failed = responses.find((response) => response.error);
+    if (failed && responses.every((response) => response.error)) throw failed.error;
+    if (failed) showError(failed.error);
+    state.results = responses.flatMap((response, index) => (response.error ? [] : [{ model: models[index], result: response.results[0] }]));
+    state.numSteps = Math.max(...state.results.map(({ result }) => result.steps.length));
+    state.step = 0;
+    $("player").hidden = false;
     $("intro").hidden = true;
-    draw();
-    if (event) $("stage").focus(); // so that the keys work at once
-    if (state.steps) play();
+    render();
+    if (event) $("player").focus(); // for the keyboard
+    if (state.numSteps) play();
   } catch (error) {
-    if (turn !== state.asked) return;
-    $("stage").hidden = true;
-    complain(error);
+    if (requestId !== state.requestId) return;
+    $("player").hidden = true;
+    showError(error);
   }
 }
 
-async function random() {
-  complain(null);
-  const turn = ++state.asked;
+async function editRandomExample() {
+  showError(null);
+  const requestId = ++state.requestId;
   try {
-    const pair = await ask(`api/models/${encodeURIComponent($("model").value)}/example`);
-    if (turn !== state.asked) return;
-    place(pair.source);
+    const example = await getExample(selectedModel());
+    if (requestId !== state.requestId) return;
+    fillIn(example.source);
     await edit();
   } catch (error) {
-    complain(error);
+    if (requestId === state.requestId) showError(error);
   }
 }
 
-function offer() {
-  const mine = chosenModel();
-  const several = rivals().length > 1;
-  $("compare-label").hidden = !several;
-  if (!several) $("compare").checked = false;
-  const ahead = mine.method === "recurrence" || ($("compare").checked && rivals().some((model) => model.method === "recurrence"));
-  $("beam").disabled = !ahead;
-  $("verify").disabled = !ahead || !mine.examples; // whoever has no examples has no check, either
+// Enable the options that the selected models support.
+function updateOptions() {
+  const selected = selectedModel();
+  const comparable = comparableModels();
+  $("compare-label").hidden = comparable.length < 2;
+  if (comparable.length < 2) $("compare").checked = false;
+  const iterative = ($("compare").checked ? comparable : [selected]).some((model) => model.iterative);
+  $("beam-size").disabled = !iterative;
+  $("verify").disabled = !iterative || !selected.verifiable;
   if ($("verify").disabled) $("verify").checked = false;
-  $("random").disabled = !mine.examples;
-  $("least").disabled = !ahead || $("verify").checked || $("beam").value !== "1";
-  const methods = [...new Set(rivals().map((model) => model.method))];
+  $("min-confidence").disabled = !iterative || $("verify").checked || $("beam-size").value !== "1";
+  $("random").disabled = !selected.has_examples;
+  const methods = [...new Set(comparable.map((model) => model.method))];
   $("method").replaceChildren(...methods.map((name) => make("option", "", name)));
-  $("method").value = mine.method;
+  $("method").value = selected.method;
 }
 
-function keys(event) {
-  if ($("stage").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
-  const typing = event.target instanceof HTMLElement && event.target.matches("input:not([type=checkbox]), select, textarea");
-  const pressed = event.key === " " && event.target instanceof HTMLElement && event.target.matches("button, a, input");
-  const moves = { ArrowLeft: () => go(state.at - 1), ArrowRight: () => go(state.at + 1), Home: () => go(0), End: () => go(state.steps), " ": toggle };
-  if (typing || pressed || !(event.key in moves)) return;
+function onKeyDown(event) {
+  if ($("player").hidden || event.ctrlKey || event.metaKey || event.altKey) return;
+  const onElement = (selector) => event.target instanceof HTMLElement && event.target.matches(selector);
+  const typing = onElement("input:not([type=checkbox]), select, textarea");
+  const pressing = event.key === " " && onElement("button, a, input"); // Space activates the element itself
+  const actions = {
+    ArrowLeft: () => goTo(state.step - 1),
+    ArrowRight: () => goTo(state.step + 1),
+    Home: () => goTo(0),
+    End: () => goTo(state.numSteps),
+    " ": togglePlay,
+  };
+  if (typing || pressing || !(event.key in actions)) return;
   event.preventDefault();
   if (event.key !== " ") pause();
-  moves[event.key]();
+  actions[event.key]();
 }
 
-// A text of ours, which another one may replace; what the user has typed stays.
-function place(text) {
-  $("text").value = state.placed = text;
+function fillIn(text) {
+  $("text").value = state.exampleText = text;
 }
 
-const untouched = () => ["", state.placed].includes($("text").value);
+// Whether the text field holds nothing that the user has typed.
+const isReplaceable = () => ["", state.exampleText].includes($("text").value);
 
-// A text that the chosen model can read, to begin with.
-async function sample() {
-  const mine = chosenModel();
-  if (state.sampled === mine.task) return;
-  state.sampled = mine.task;
-  if (!mine.examples || !untouched()) return;
-  const pair = await ask(`api/models/${encodeURIComponent(mine.name)}/example?seed=1`);
-  if (chosenModel() === mine && untouched()) place(pair.source);
+// Fill in an example when a task is selected for the first time.
+async function loadFirstExample() {
+  const selected = selectedModel();
+  if (state.exampleTask === selected.task) return;
+  state.exampleTask = selected.task;
+  if (!selected.has_examples || !isReplaceable()) return;
+  const example = await getExample(selected, "?seed=1");
+  if (selectedModel() === selected && isReplaceable()) fillIn(example.source);
+}
+
+function addListeners() {
+  $("edit-form").addEventListener("submit", edit);
+  $("random").addEventListener("click", editRandomExample);
+  $("model").addEventListener("change", () => { updateOptions(); loadFirstExample().catch(showError); });
+  for (const id of ["compare", "beam-size", "verify"]) $(id).addEventListener("change", updateOptions);
+  $("method").addEventListener("change", () => {
+    $("model").value = comparableModels().find((model) => model.method === $("method").value).name;
+    updateOptions();
+  });
+  const steps = { first: () => 0, previous: () => state.step - 1, next: () => state.step + 1, last: () => state.numSteps };
+  for (const [id, target] of Object.entries(steps)) $(id).addEventListener("click", () => { pause(); goTo(target()); });
+  $("play").addEventListener("click", togglePlay);
+  $("step").addEventListener("input", () => { pause(); goTo(Number($("step").value)); });
+  document.addEventListener("keydown", onKeyDown);
 }
 
 async function start() {
-  $("ask").addEventListener("submit", edit);
-  $("random").addEventListener("click", random);
-  $("model").addEventListener("change", () => { offer(); sample(); });
-  for (const id of ["compare", "beam", "verify"]) $(id).addEventListener("change", offer);
-  $("method").addEventListener("change", () => {
-    $("model").value = rivals().find((model) => model.method === $("method").value).name;
-    offer();
-  });
-  const moves = { first: () => go(0), back: () => go(state.at - 1), forth: () => go(state.at + 1), last: () => go(state.steps) };
-  for (const [id, move] of Object.entries(moves)) $(id).addEventListener("click", () => { pause(); move(); });
-  $("play").addEventListener("click", toggle);
-  $("at").addEventListener("input", () => { pause(); go(Number($("at").value)); });
-  document.addEventListener("keydown", keys);
-  const [models, tasks, runs] = await Promise.all([ask("api/models"), ask("api/tasks"), ask("api/runs")]);
+  addListeners();
+  const [models, tasks, runs] = await Promise.all([request("api/models"), request("api/tasks"), request("api/runs")]);
   state.models = models;
   $("watch-link").hidden = !runs.length;
   for (const model of models) {
@@ -311,13 +338,13 @@ async function start() {
     $("model").append(option);
   }
   for (const task of tasks.filter((each) => models.some((model) => model.task === each.name))) {
-    const block = make("div");
-    block.append(make("dt", "", `${task.name}: ${task.title}`), make("dd", "", task.source), make("dd", "", `→ ${task.target}`));
-    $("tasks").append(block);
+    const item = make("div");
+    item.append(make("dt", "", `${task.name}: ${task.title}`), make("dd", "", task.source), make("dd", "", `→ ${task.target}`));
+    $("tasks").append(item);
   }
-  if (!models.length) { $("ask").hidden = true; location.replace("watch.html"); return; }
-  offer();
-  await sample();
+  if (!models.length) { $("edit-form").hidden = true; location.replace("watch.html"); return; }
+  updateOptions();
+  await loadFirstExample();
 }
 
-start().catch(complain);
+start().catch(showError);

@@ -1,4 +1,4 @@
-// The API's own description, made readable.
+// The API's OpenAPI schema in readable form.
 
 const api = await (await fetch("openapi.json")).json();
 
@@ -9,34 +9,34 @@ function make(name, className, text) {
   return node;
 }
 
-const resolved = (schema) => (schema?.$ref ? api.components.schemas[schema.$ref.split("/").pop()] : schema);
+const dereference = (schema) => (schema?.$ref ? api.components.schemas[schema.$ref.split("/").pop()] : schema);
 
-// A schema in short: the type of each field.
-function brief(schema, deep = 0) {
-  const value = resolved(schema) ?? {};
-  if (value.anyOf) return value.anyOf.map((each) => brief(each, deep)).join(" or ");
-  if (value.type === "array") return `[${brief(value.items, deep)}, ...]`;
-  if (!value.properties) return value.type ?? "anything";
-  const gap = "  ".repeat(deep + 1);
+// A schema as fields with their types and descriptions.
+function formatSchema(schema, depth = 0) {
+  const value = dereference(schema) ?? {};
+  if (value.anyOf) return value.anyOf.map((each) => formatSchema(each, depth)).join(" or ");
+  if (value.type === "array") return `[${formatSchema(value.items, depth)}, ...]`;
+  if (!value.properties) return value.type ?? "any";
+  const indent = "  ".repeat(depth + 1);
   const fields = Object.entries(value.properties).map(([name, field]) => {
-    const note = field.description ? `  // ${field.description}` : "";
-    return `${gap}${name}: ${brief(field, deep + 1)}${note}`;
+    const comment = field.description ? `  // ${field.description}` : "";
+    return `${indent}${name}: ${formatSchema(field, depth + 1)}${comment}`;
   });
-  return `{\n${fields.join("\n")}\n${"  ".repeat(deep)}}`;
+  return `{\n${fields.join("\n")}\n${"  ".repeat(depth)}}`;
 }
 
-function block(path, method, call) {
-  const node = make("section", "calls");
-  node.append(make("h2", "", `${method.toUpperCase()} ${path}`), make("p", "", call.description ?? ""));
-  const body = call.requestBody?.content["application/json"]?.schema;
-  if (body) node.append(make("h3", "", "request"), make("pre", "", brief(body)));
-  const good = call.responses["200"]?.content?.["application/json"]?.schema;
-  if (good) node.append(make("h3", "", "answer"), make("pre", "", brief(good)));
-  const codes = Object.keys(call.responses).filter((code) => code !== "200");
-  if (codes.length) node.append(make("p", "aside", `What is wrong is said as {"error": reason}: ${codes.join(", ")}`));
+function endpointSection(path, method, operation) {
+  const node = make("section", "endpoint");
+  node.append(make("h2", "", `${method.toUpperCase()} ${path}`), make("p", "", operation.description ?? ""));
+  const request = operation.requestBody?.content["application/json"]?.schema;
+  if (request) node.append(make("h3", "", "Request"), make("pre", "", formatSchema(request)));
+  const response = operation.responses["200"]?.content?.["application/json"]?.schema;
+  if (response) node.append(make("h3", "", "Response"), make("pre", "", formatSchema(response)));
+  const codes = Object.keys(operation.responses).filter((code) => code !== "200");
+  if (codes.length) node.append(make("p", "aside", `Errors, as {"error": message}: ${codes.join(", ")}`));
   return node;
 }
 
-for (const [path, calls] of Object.entries(api.paths)) {
-  for (const [method, call] of Object.entries(calls)) document.getElementById("calls").append(block(path, method, call));
+for (const [path, operations] of Object.entries(api.paths)) {
+  for (const [method, operation] of Object.entries(operations)) document.getElementById("endpoints").append(endpointSection(path, method, operation));
 }
