@@ -1,8 +1,8 @@
-"""How many true equations a setting has, without writing them down.
+"""The number of true equations of a setting, counted without listing them.
 
 A left side is a sum of signed terms, a term a product of integers and reciprocals. So the number of terms with k
 integers and value v, for every v, follows from those with k-1; and the number of sums likewise from shorter sums and
-one more term. The last step needs no table: it looks up how many shorter sums lack just what a last term brings.
+one more term. The last step needs no table: it looks up how many shorter sums lack just the value of a last term.
 
 Values are rational and kept as residues modulo two primes. A left side and a right-hand integer with the same residues
 are equal, because the numerator of their difference is smaller than the product of the primes: the count is exact.
@@ -22,11 +22,11 @@ from stepedit.arithmetic.equations import OPERATORS, SMALLEST
 from stepedit.editing.sequences import IntArray
 
 PRIMES = ((1 << 31) - 1, (1 << 31) - 19)
-MOST_ENTRIES = 1 << 24  # of one table while it is made: under a gigabyte, a few seconds
+MAX_ENTRIES = 1 << 24  # of one table while it is made: under a gigabyte, a few seconds
 
 
 class Tally(NamedTuple):
-    """Values, sorted, and how many expressions have each."""
+    """Sorted values, and the number of expressions with each."""
 
     values: IntArray  # (V,)
     counts: IntArray  # (V,)
@@ -37,18 +37,18 @@ class TooLargeError(Exception):
 
 
 def left_sides(numbers: int, length: int) -> int:
-    """How many left sides can be written, true or not."""
+    """Return the number of left sides, true or not."""
     return int(2 * numbers ** (length - 1) * len(OPERATORS) ** (length - 2))
 
 
 @cache
 def count_true(numbers: int, length: int) -> int | None:
-    """The number of true equations with `length` integers out of 2 .. numbers+1; None where that is beyond counting."""
+    """Return the number of true equations with `length` integers of 2 .. numbers+1; None if it is too large to count."""
     n = length - 1  # integers on the left
     if n == 1:
         return numbers  # each integer equals itself
     exact = (n + 1) * (numbers + 1) ** (n + 1) < PRIMES[0] * PRIMES[1] and left_sides(numbers, length) < 1 << 63
-    if not exact or 2 * numbers**2 > MOST_ENTRIES:
+    if not exact or 2 * numbers**2 > MAX_ENTRIES:
         return None
     try:
         return _count_true(numbers, n)
@@ -72,28 +72,28 @@ def _count_true(numbers: int, n: int) -> int:
 
 
 def _sums(terms: list[Tally], sums: list[Tally]) -> Tally:
-    """Sums with one integer more than the longest so far: a single term, or a shorter sum and a last term."""
+    """Return sums with one integer more than the longest so far: a single term, or a shorter sum and a last term."""
     signed = [_both_signs(term) for term in terms]
     parts = [signed[-1], *(_combine(rest, last, _plus) for last, rest in zip(signed, reversed(sums), strict=False))]
     return _tally(np.concatenate([part.values for part in parts]), np.concatenate([part.counts for part in parts]))
 
 
 def _combine(first: Tally, second: Tally, operation: Callable[[IntArray, IntArray], IntArray]) -> Tally:
-    """Every value of the first with every value of the second."""
-    if len(first.values) * len(second.values) > MOST_ENTRIES:
+    """Combine every value of the first with every value of the second."""
+    if len(first.values) * len(second.values) > MAX_ENTRIES:
         raise TooLargeError
     values = operation(first.values[:, None], second.values[None, :])
     return _tally(values.ravel(), (first.counts[:, None] * second.counts[None, :]).ravel())
 
 
 def _meetings(first: Tally, second: Tally, goals: IntArray, operation: Callable[[IntArray, IntArray], IntArray]) -> int:
-    """In how many ways a value of the first and one of the second make one of the goals."""
-    if len(goals) * len(second.values) > MOST_ENTRIES:
+    """Return in how many ways a value of the first and one of the second make one of the goals."""
+    if len(goals) * len(second.values) > MAX_ENTRIES:
         raise TooLargeError
-    # the second undone: goal - term, goal / factor. Signed terms and factors are sets that hold each one's opposite
+    # the inverse operation: goal - term, goal / factor; the sets contain the inverse of each element
     wanted = operation(goals[:, None], second.values[None, :])
-    places = np.searchsorted(first.values, wanted).clip(max=len(first.values) - 1)
-    found = np.where(first.values[places] == wanted, first.counts[places], 0)
+    index = np.searchsorted(first.values, wanted).clip(max=len(first.values) - 1)
+    found = np.where(first.values[index] == wanted, first.counts[index], 0)
     return int((found * second.counts[None, :]).sum())
 
 
@@ -102,7 +102,7 @@ def _both_signs(tally: Tally) -> Tally:
 
 
 def _tally(values: IntArray, counts: IntArray) -> Tally:
-    """Each value once, with the sum of its counts."""
+    """Return each value once, with the sum of its counts."""
     order = np.argsort(values, kind="stable")
     values, counts = values[order], counts[order]
     first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))

@@ -1,11 +1,11 @@
-"""The arithmetic: write, parse and evaluate equations exactly, whole arrays at a time.
+"""Equations: write, parse and evaluate them exactly, in batches.
 
-An equation is `[-] a o b o c ... == r`: integers, operators between them, perhaps a minus before the first, and one
-integer alone on the right. `*` and `/` bind tighter than `+` and `-`. Values are rational numbers held as numerator and
-denominator, so `2 / 7 * 7 == 2` is simply true. How random equations are drawn is in `sampling`.
+An equation is `[-] a o b o c ... == r`: integers, operators between them, an optional minus before the first, and one
+integer on the right. `*` and `/` bind tighter than `+` and `-`. Values are rational numbers, as numerator and
+denominator, so `2 / 7 * 7 == 2` is true. `sampling` draws random equations.
 
-Every arithmetic task shares one coding: a few symbols, then the integers 0, 1, 2, ... in order, so that an id says by
-itself what it is worth.
+All arithmetic tasks share one coding: a few symbols, then the integers 0, 1, 2, ... in order, so that an id gives the
+value of its integer.
 
 Shapes: B equations, T tokens.
 """
@@ -29,22 +29,22 @@ SMALLEST = 2  # the paper's integers are 2 .. N+1
 
 
 def vocabulary(largest: int) -> Vocabulary:
-    """All symbols and the integers 0 .. largest."""
+    """Return the vocabulary of all symbols and the integers 0 .. largest."""
     return Vocabulary((*SYMBOLS, *map(str, range(largest + 1))))
 
 
 def is_integer(ids: IntArray) -> BoolArray:
-    """True where a token is an integer."""
+    """Return where a token is an integer."""
     return ids >= ZERO
 
 
 def integers_of(sequences: Sequences) -> Sequences:
-    """Each sequence without its operators, brackets and equal signs."""
+    """Return each sequence without operators, brackets and `==`."""
     return Sequences.keep(np.where(is_integer(sequences.ids), sequences.ids, PAD))
 
 
 def write(minus: BoolArray, integers: IntArray, operators: IntArray, right: IntArray) -> Sequences:
-    """Equations from their parts: minus (B,), integers (B, n), operators (B, n-1) as ids, right-hand integers (B,)."""
+    """Compose equations: minus (B,), integers (B, n), operators (B, n-1) as ids, right-hand integers (B,)."""
     count, n = integers.shape
     ids = np.empty((count, 2 * n + 2), np.int64)
     ids[:, 0] = np.where(minus, MINUS, PAD)
@@ -52,13 +52,13 @@ def write(minus: BoolArray, integers: IntArray, operators: IntArray, right: IntA
     ids[:, 2:-2:2] = operators
     ids[:, -2] = EQUALS
     ids[:, -1] = ZERO + right
-    ids[~minus] = np.roll(ids[~minus], -1, axis=1)  # no leading gap: the padding goes behind
+    ids[~minus] = np.roll(ids[~minus], -1, axis=1)  # no leading gap: padding goes to the end
     return Sequences(ids, 2 * n + 1 + minus.astype(np.int64))
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What each sequence is as an equation; rows that are none have no meaningful sides."""
+    """Sequences parsed as equations; the sides of invalid rows have no meaning."""
 
     valid: BoolArray  # (B,) it has the form of an equation
     left: Sequences  # the tokens before `==`
@@ -66,10 +66,10 @@ class Parsed:
 
 
 def parse(sequences: Sequences) -> Parsed:
-    """Sides of each equation, and which sequences are equations at all.
+    """Return the sides of each equation, and which sequences are equations.
 
-    A sign may stand before any integer (the paper allows it, and Python reads it so); a second `==`, a bracket, a
-    missing operand or a right-hand side that is not one integer makes a sequence invalid.
+    A sign may stand before any integer (the paper allows it, and Python parses it so); a second `==`, a bracket, a
+    missing operand or a right-hand side other than one integer makes a sequence invalid.
     """
     ids, lengths = sequences.widened(3).ids, sequences.lengths
     rows, last = np.arange(len(ids)), np.maximum(lengths - 1, 0)
@@ -88,7 +88,7 @@ def parse(sequences: Sequences) -> Parsed:
 
 
 def holds(sequences: Sequences) -> BoolArray:
-    """(B,) true where a sequence is an equation and its two sides are exactly equal."""
+    """Return (B,), true where a sequence is an equation with equal sides."""
     parsed = parse(sequences)
     result = np.zeros(len(sequences), np.bool_)
     rows = np.flatnonzero(parsed.valid)
@@ -100,9 +100,9 @@ def holds(sequences: Sequences) -> BoolArray:
 
 
 def evaluate(left: Sequences, limit: int = 1) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Numerator and denominator of well-formed left sides; a division by zero gives denominator 0.
+    """Return numerator and denominator of well-formed left sides; a division by zero gives denominator 0.
 
-    Both are int64 where no product with an integer up to `limit` can overflow, Python's unbounded integers elsewhere.
+    Both are int64 if no product with an integer up to `limit` can overflow, otherwise Python integers.
     """
     ids = left.ids
     dtype = _wide_enough(ids, limit)
@@ -128,48 +128,48 @@ def evaluate(left: Sequences, limit: int = 1) -> tuple[npt.NDArray[Any], npt.NDA
 
 
 def _wide_enough(ids: IntArray, limit: int) -> type:
-    """The number type that holds every value on the way, knowing how many integers there are and how large."""
+    """Return a number type that holds every intermediate value, from the number and size of the integers."""
     count = int(is_integer(ids).sum(1).max(initial=0))
     largest = max(int(ids.max(initial=0)) - ZERO, 2)
     return np.int64 if (count + 1) * largest**count * max(limit, 1) < 2**62 else object
 
 
 class Brackets(NamedTuple):
-    """The brackets of B texts, told by the place of their opening."""
+    """The brackets of B texts, by the position of their opening."""
 
     opens: BoolArray  # (B, T) a well-formed bracket opens here
     signed: IntArray  # (B, T) 1 where it has a minus before its first integer
-    inner: BoolArray  # (B, T) inside a bracket, behind its opening
-    values: IntArray  # (B, T) what the bracket that opens here is worth; -1 if that is not an integer of the text
+    inner: BoolArray  # (B, T) inside a bracket, after its opening
+    values: IntArray  # (B, T) value of the bracket that opens here; -1 if it is not a natural number
     well_formed: BoolArray  # (B,) no bracket of another form
 
 
 def find_brackets(texts: Sequences) -> Brackets:
-    """Every `( a o b )` or `( - a o b )` with its value."""
+    """Return every `( a o b )` or `( - a o b )` with its value."""
     width = texts.ids.shape[1]
     ids = texts.widened(width + 6).ids
     signed = (ids[:, 1 : width + 1] == MINUS).astype(np.int64)
     at = np.arange(width) + signed
-    first, operator, second, close = (np.take_along_axis(ids, at + ahead, 1) for ahead in (1, 2, 3, 4))
+    first, operator, second, close = (np.take_along_axis(ids, at + offset, 1) for offset in (1, 2, 3, 4))
     opens = (texts.ids == OPEN) & (close == CLOSE) & is_integer(first) & is_integer(second)
     opens &= (operator >= PLUS) & (operator <= OVER)
     inner = np.zeros(ids.shape, np.bool_)
-    for ahead in range(1, 6):
-        inner[:, ahead : width + ahead] |= opens & (ahead < 5 + signed)
+    for offset in range(1, 6):
+        inner[:, offset : width + offset] |= opens & (offset < 5 + signed)
     stray = ((texts.ids == OPEN) & ~opens) | ((texts.ids == CLOSE) & ~inner[:, :width])
     values = _values(np.where(signed, ZERO - first, first - ZERO), operator, second - ZERO)
     return Brackets(opens, signed, inner[:, :width], np.where(opens, values, -1), ~stray.any(1))
 
 
 def _values(a: IntArray, operator: IntArray, b: IntArray) -> IntArray:
-    """a o b where that is a whole number that is not negative, else -1."""
+    """Return a o b if it is a natural number, else -1."""
     quotient = np.where((b > 0) & (a % np.maximum(b, 1) == 0), a // np.maximum(b, 1), -1)
     cases = [operator == PLUS, operator == MINUS, operator == TIMES, operator == OVER]
     return np.maximum(np.select(cases, [a + b, a - b, a * b, quotient], -1), -1)
 
 
 def right_values(texts: Sequences) -> IntArray:
-    """(B,) the integer each text ends in, a closing bracket counting as what it is worth; -1 if there is none."""
+    """Return (B,) the integer at the end of each text, or the value of a bracket there; -1 if there is neither."""
     ids, rows = texts.widened(6).ids, np.arange(len(texts))
     last = np.maximum(texts.lengths - 1, 0)
     found = find_brackets(Sequences(ids, texts.lengths))

@@ -1,13 +1,13 @@
-"""Draw distinct true equations, uniformly among all there are.
+"""Sample distinct true equations uniformly.
 
-A left side is drawn at random and kept if its value is an integer of the allowed range. Whole chunks are drawn at once
-and evaluated modulo primes, where a division is a multiplication and nothing can overflow: one prime sorts nearly all
-out, and as many more as the size of the numbers asks for make it exact. Where nearly all equations are wanted, or there
-are few to begin with, all left sides are tried instead.
+A left side is drawn at random and kept if its value is an integer in the allowed range. Chunks are drawn at once and
+evaluated modulo primes, where a division is a multiplication and nothing can overflow: one prime sorts nearly all out,
+and as many more as the size of the numbers requires make it exact. If nearly all equations are wanted, or there are few
+in all, all left sides are tried instead.
 
-A left side is one code for each of its integers: the integer together with the operator before it, `+ a`, `- a`, `* a`
-or `/ a`; a leading `+` is understood. Those that begin with a minus need not be drawn: each is the opposite of one that
-begins with a plus, and worth its negative.
+A left side has one code per integer: the integer together with the operator before it, `+ a`, `- a`, `* a` or `/ a`; a
+leading `+` is implied. Left sides that begin with a minus need not be drawn: each is the opposite of one that begins
+with a plus, with the negative value.
 
 Shapes: B left sides, n integers in each (one less than the equation's length).
 """
@@ -28,21 +28,21 @@ from stepedit.arithmetic.equations import MINUS, PLUS, SMALLEST
 from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.errors import DataError
 
-Progress = Callable[[int, int], None]  # so many of so many
+Progress = Callable[[int, int], None]  # (done, total)
 Codes = npt.NDArray[np.integer]  # (n, B) operator * N + integer - SMALLEST, with the operators in the order + - * /
 
 CHUNK = 1 << 15
-BLOCK = 1 << 14  # numbers whose few buffers stay in the cache
-SMALL_SPACE = 1 << 21  # left sides that are all tried without further thought: a tenth of a second
-LARGE_SPACE = 1 << 27  # left sides that are all tried where most equations are wanted: some ten seconds
+BLOCK = 1 << 14  # numbers whose buffers fit the cache
+SMALL_SPACE = 1 << 21  # left sides up to which all are tried: a tenth of a second
+LARGE_SPACE = 1 << 27  # left sides up to which all are tried if most equations are wanted: about ten seconds
 PRIME = (1 << 31) - 1  # Mersenne: x mod PRIME is an addition and a shift
 LARGEST_NUMBERS = 100_000
-PATIENCE = 1 << 28  # integers to draw before judging whether there is any hope: some seconds
-HOPELESS = 1 << 41  # integers to draw in all that are too many: a night
+MIN_DRAWN = 1 << 28  # integers to draw before giving up: a few seconds
+MAX_WORK = 1 << 41  # integers to draw in all that are too many: a night
 
 
 def check_setting(numbers: int, length: int) -> None:
-    """Refuse settings that have no meaning."""
+    """Raise DataError for settings without equations."""
     if not 1 <= numbers <= LARGEST_NUMBERS:
         raise DataError(f"numbers must be between 1 and {LARGEST_NUMBERS:,}, not {numbers:,}")
     if length < 2:
@@ -52,7 +52,7 @@ def check_setting(numbers: int, length: int) -> None:
 def sample(
     size: int, numbers: int, length: int, rng: np.random.Generator, progress: Progress | None = None
 ) -> Sequences:
-    """`size` true equations with distinct left sides; DataError with the count there is when that is too many."""
+    """Return `size` true equations with distinct left sides; DataError with their number if there are fewer."""
     check_setting(numbers, length)
     if size < 1:
         raise DataError(f"size must be at least 1, not {size:,}")
@@ -62,12 +62,12 @@ def sample(
     pool, drawn, hits = Sequences.from_rows([]), 0, 0
     while len(pool) < size:
         fresh: list[Sequences] = []
-        # near the end most hits are repeats: a fair number at a time, or sorting them out would cost more than drawing
+        # near the end most hits are repeats: take many at a time, or removing them would cost more than drawing
         wanted = max(size - len(pool), size // 16)
         while wanted > 0:
             fresh.append(_true_ones(_draw(CHUNK, numbers, length, rng), numbers))
             wanted, drawn, hits = wanted - len(fresh[-1]), drawn + 2 * CHUNK, hits + len(fresh[-1])
-            _refuse_hopeless(size, numbers, length, drawn, hits)
+            _refuse_too_rare(size, numbers, length, drawn, hits)
             if hits and size > space * hits // drawn // 2 and _most_are_wanted(size, numbers, length, drawn, hits):
                 return _choose(size, numbers, length, rng)
             if progress:
@@ -76,18 +76,18 @@ def sample(
     return pool.take(slice(size))
 
 
-def _refuse_hopeless(size: int, numbers: int, length: int, drawn: int, hits: int) -> None:
-    """DataError where equations are so rare that drawing them would not end."""
+def _refuse_too_rare(size: int, numbers: int, length: int, drawn: int, hits: int) -> None:
+    """Raise DataError if equations are too rare to be drawn in reasonable time."""
     work = drawn * length
-    if work >= PATIENCE and size * work > HOPELESS * hits:
+    if work >= MIN_DRAWN and size * work > MAX_WORK * hits:
         raise DataError(
-            f"equations with numbers={numbers}, length={length} are too rare to be drawn: of {drawn:,} left sides "
+            f"equations with numbers={numbers}, length={length} are too rare to be sampled: of {drawn:,} left sides "
             f"{hits:,} were true; ask for fewer equations, fewer numbers or a smaller length"
         )
 
 
 def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int) -> bool:
-    """Whether to try all left sides; DataError if there are fewer equations than wanted."""
+    """Return whether to try all left sides; DataError if there are fewer equations than wanted."""
     space = left_sides(numbers, length)
     total = count_true(numbers, length)
     estimate = space * hits // drawn
@@ -99,7 +99,7 @@ def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int
 
 
 def _choose(size: int, numbers: int, length: int, rng: np.random.Generator) -> Sequences:
-    """`size` of all the equations there are, in random order."""
+    """Return `size` of all equations, in random order."""
     total = count_true(numbers, length)
     if total is not None and size > total:
         raise _too_many(size, numbers, length, f"exactly {total:,}")
@@ -109,15 +109,15 @@ def _choose(size: int, numbers: int, length: int, rng: np.random.Generator) -> S
     return every.take(rng.choice(len(every), size, replace=False))
 
 
-def _too_many(size: int, numbers: int, length: int, there_are: str) -> DataError:
+def _too_many(size: int, numbers: int, length: int, found: str) -> DataError:
     return DataError(
-        f"{size:,} distinct equations cannot be made: numbers={numbers}, length={length} has {there_are}; "
+        f"{size:,} distinct equations cannot be made: numbers={numbers}, length={length} has {found}; "
         "ask for fewer, or for more numbers or a greater length"
     )
 
 
 def _all_true(numbers: int, length: int) -> Sequences:
-    """Every equation of the setting, found part by part: the first few codes run inside a part, the rest is fixed."""
+    """Return every equation of the setting, part by part: the first few codes vary within a part, the rest is fixed."""
     axes = [range(numbers), *[range(4 * numbers)] * (length - 2)]
     inner = 1
     while inner < len(axes) and prod(map(len, axes[: inner + 1])) <= CHUNK:
@@ -132,7 +132,7 @@ def _all_true(numbers: int, length: int) -> Sequences:
 
 
 def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> Codes:
-    """Left sides at random, each as likely as any other, with a plus before the first integer."""
+    """Draw left sides uniformly, with a plus before the first integer."""
     narrow = np.uint16 if 4 * numbers <= 1 << 16 else np.uint32
     codes = rng.integers(0, 4 * numbers, (length - 1, size), dtype=narrow)
     codes[0] %= numbers
@@ -140,11 +140,11 @@ def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> Cod
 
 
 def _true_ones(codes: Codes, numbers: int) -> Sequences:
-    """The equations among some left sides and their opposites (every plus a minus, every minus a plus).
+    """Return the equations among some left sides and their opposites (every plus a minus, every minus a plus).
 
-    Of the two at most one is worth an integer of the allowed range. With the right residue for one prime that is nearly
-    certain; with the right residues for primes whose product exceeds every numerator that a difference of the two sides
-    can have, it is certain.
+    At most one of the two has a value in the allowed range. The right residue for one prime makes that nearly certain;
+    the right residues for primes whose product exceeds every possible numerator of the difference of the two sides make
+    it certain.
     """
     bound = (len(codes) + 1) * (numbers + 1) ** (len(codes) + 1)
     residues = _residues(codes, numbers, PRIME)
@@ -165,7 +165,7 @@ def _true_ones(codes: Codes, numbers: int) -> Sequences:
 
 @lru_cache(maxsize=8)
 def _meanings(numbers: int) -> tuple[IntArray, IntArray, IntArray]:
-    """By code: its operator's id, its integer, and the code of the opposite (itself where it opens no term)."""
+    """Return by code: operator id, integer, and the code of the opposite (itself if it does not open a term)."""
     operators, integers = np.divmod(np.arange(4 * numbers), numbers)
     opposites = np.arange(4 * numbers)
     opposites[: 2 * numbers] = np.roll(opposites[: 2 * numbers], numbers)
@@ -173,7 +173,7 @@ def _meanings(numbers: int) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
-    """(B,) values modulo a prime, block by block in the same few buffers, which stay in the cache."""
+    """Return (B,) values modulo a prime, computed block by block in buffers that stay in the cache."""
     factors, goes_on, opens = _tables(numbers, prime)
     values = np.empty(codes.shape[1], np.int64)
     buffers = np.empty((7, min(BLOCK, len(values))), np.int64)
@@ -188,7 +188,7 @@ def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
             opens.take(code, out=start, mode="clip")
             np.bitwise_and(term, mask, out=carried)
             total += term
-            total -= carried  # so a term is added when another one opens
+            total -= carried  # a term is added when the next one opens
             np.multiply(carried, factor, out=term)  # below 2**63: a term is below 2**32, a factor below 2**31
             _reduce(term, prime, spare)
             term += start
@@ -198,7 +198,7 @@ def _residues(codes: Codes, numbers: int, prime: int) -> IntArray:
 
 
 def _reduce(numbers: IntArray, prime: int, spare: IntArray) -> None:
-    """Make numbers small again without changing their residues; shifts and additions do where they can."""
+    """Reduce numbers without changing their residues; by shifts and additions where possible."""
     if prime != PRIME:
         numbers %= prime
         return
@@ -210,9 +210,9 @@ def _reduce(numbers: IntArray, prime: int, spare: IntArray) -> None:
 
 @lru_cache(maxsize=64)
 def _tables(numbers: int, prime: int) -> tuple[IntArray, IntArray, IntArray]:
-    """By code: what it multiplies the term with; all bits set where the term goes on, else none; what it opens with."""
+    """Return by code: the factor of the term; all bits set if the term continues, else none; the start of a new term."""
     inverse = [0, 1]
-    for n in range(2, numbers + SMALLEST):  # each from a smaller one's
+    for n in range(2, numbers + SMALLEST):  # each from that of a smaller number
         inverse.append((prime - prime // n) * inverse[prime % n] % prime)
     integers, nothing = np.arange(SMALLEST, numbers + SMALLEST), np.zeros(2 * numbers, np.int64)
     first, second = (
@@ -224,7 +224,7 @@ def _tables(numbers: int, prime: int) -> tuple[IntArray, IntArray, IntArray]:
 
 @cache
 def _prime_below(number: int) -> int:
-    """The largest prime below a number; trial division does for 31 bits."""
+    """Return the largest prime below a number; trial division is enough for 31 bits."""
     candidate = number - 1
     while any(candidate % divisor == 0 for divisor in range(2, isqrt(candidate) + 1)):
         candidate -= 1
