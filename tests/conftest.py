@@ -1,19 +1,20 @@
-"""What tests share: a steady hypothesis profile and a generator of randomness."""
+"""Shared by all tests: one thread, a fixed hypothesis profile and a seeded generator."""
 
 import os
 
-# nets in tests are tiny: threads would only wait for each other, here and in the processes that tests start
+# networks in tests are tiny, so threads only add overhead, here and in the processes that tests start
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-examples = int(os.environ.get("STEPEDIT_EXAMPLES", "100"))  # of each property; many more, now and then, by hand
+examples = int(os.environ.get("STEPEDIT_EXAMPLES", "100"))  # of each property; set it higher for a thorough run
 settings.register_profile("stepedit", deadline=None, print_blob=True, max_examples=examples)
 settings.load_profile("stepedit")
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
+    """Return a generator with a fixed seed."""
     return np.random.default_rng(20201116)

@@ -43,7 +43,7 @@ def left_sides(numbers: int, length: int) -> int:
 
 @cache
 def count_true(numbers: int, length: int) -> int | None:
-    """Return the number of true equations with `length` integers of 2 .. numbers+1; None if it is too large to count."""
+    """Return the number of true equations with `length` integers of 2 .. numbers+1; None if it takes too long."""
     n = length - 1  # integers on the left
     if n == 1:
         return numbers  # each integer equals itself

@@ -210,7 +210,7 @@ def _reduce(numbers: IntArray, prime: int, spare: IntArray) -> None:
 
 @lru_cache(maxsize=64)
 def _tables(numbers: int, prime: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return by code: the factor of the term; all bits set if the term continues, else none; the start of a new term."""
+    """Return by code: factor of the term; all bits set if the term continues, else none; start of a new term."""
     inverse = [0, 1]
     for n in range(2, numbers + SMALLEST):  # each from that of a smaller number
         inverse.append((prime - prime // n) * inverse[prime % n] % prime)

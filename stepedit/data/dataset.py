@@ -246,5 +246,7 @@ def _read_card(path: Path) -> Card:
         return Card.model_validate_json("\n".join(read_lines(path)))
     except ValidationError as error:
         first = error.errors()[0]
+        if first["loc"] == ("format",):
+            raise DataError(f"{path}: a data set of another version of stepedit; generate it again") from None
         place = ".".join(map(str, first["loc"]))
         raise DataError(f"{path}: {f'{place}: ' if place else ''}{first['msg']}") from None

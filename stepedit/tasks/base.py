@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -67,7 +67,10 @@ class Task(ABC):
     @classmethod
     def arg_names(cls) -> list[str]:
         """Return the names of all arguments."""
-        return [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        kind: Any = cls
+        if not is_dataclass(kind):
+            raise UserError(f"task {cls.name}: a task must be a dataclass; decorate it with @dataclass(frozen=True)")
+        return [field.name for field in fields(kind)]
 
     @classmethod
     def user_arg_names(cls) -> list[str]:

@@ -1,20 +1,21 @@
-"""Slow and plain arithmetic to hold the fast one to: one equation at a time, with fractions."""
+"""A slow reference implementation: one equation at a time, with fractions."""
 
 from fractions import Fraction
 from itertools import product
 
-from stepedit import equations
-from stepedit.sequences import Sequences
+from stepedit.arithmetic import equations
+from stepedit.editing.sequences import Sequences
 
 VOCABULARY = equations.vocabulary(1000)
 
 
 def encode(*lines: str) -> Sequences:
+    """Encode lines with a vocabulary that has the integers up to 1000."""
     return VOCABULARY.encode(lines)
 
 
 def value(tokens: list[str]) -> Fraction | None:
-    """What a left side is worth, or None if it is none or divides by zero. Signs may stand before any integer."""
+    """Return the value of a left side; None if it is malformed or divides by zero. Any integer may have signs."""
     total, term, operator, sign, after_integer = Fraction(0), Fraction(0), "+", 1, False
     for token in tokens:
         if token.isdecimal():
@@ -40,6 +41,7 @@ def value(tokens: list[str]) -> Fraction | None:
 
 
 def is_true(line: str) -> bool:
+    """Whether a line is a true equation."""
     tokens = line.split()
     if tokens.count("==") != 1 or tokens[-2:-1] != ["=="] or not tokens[-1].isdecimal():
         return False
@@ -47,6 +49,7 @@ def is_true(line: str) -> bool:
 
 
 def all_left_sides(numbers: int, length: int) -> list[list[str]]:
+    """Return every left side with `length - 1` of the integers 2 .. numbers+1."""
     integers = [str(n) for n in range(2, numbers + 2)]
     sides = []
     for minus, first, *rest in product(["", "-"], integers, *[list("+-*/"), integers] * (length - 2)):
@@ -55,9 +58,10 @@ def all_left_sides(numbers: int, length: int) -> list[list[str]]:
 
 
 def all_equations(numbers: int, length: int) -> set[str]:
+    """Return every true equation with `length` of the integers 2 .. numbers+1."""
     found = set()
     for side in all_left_sides(numbers, length):
-        worth = value(side)
-        if worth is not None and worth.denominator == 1 and 2 <= worth <= numbers + 1:
-            found.add(f"{' '.join(side)} == {worth}")
+        result = value(side)
+        if result is not None and result.denominator == 1 and 2 <= result <= numbers + 1:
+            found.add(f"{' '.join(side)} == {result}")
     return found

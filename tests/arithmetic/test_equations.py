@@ -1,12 +1,12 @@
-"""Equations are parsed and evaluated exactly, whole arrays at a time."""
+"""Equations are parsed and evaluated exactly, in batches."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit import equations
-from tests.arithmetic import VOCABULARY, encode, is_true, value
+from stepedit.arithmetic import equations
+from tests.arithmetic.reference import VOCABULARY, encode, is_true, value
 
 TRUE = [
     "2 / 7 * 7 == 2",
@@ -52,20 +52,20 @@ def test_true_equations_hold(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", FALSE)
-def test_false_or_broken_equations_do_not_hold(line: str) -> None:
+def test_false_or_malformed_equations_do_not_hold(line: str) -> None:
     assert not equations.holds(encode(line)).any()
 
 
-def test_rows_do_not_disturb_each_other() -> None:
+def test_rows_of_a_batch_are_independent() -> None:
     lines = [line for pair in zip(TRUE, FALSE, strict=False) for line in pair]
     assert equations.holds(encode(*lines)).tolist() == [line in TRUE for line in lines]
 
 
-words = st.sampled_from(["+", "-", "*", "/", "==", "(", ")", *map(str, range(12))])
+tokens = st.sampled_from(["+", "-", "*", "/", "==", "(", ")", *map(str, range(12))])
 
 
-@given(st.lists(st.lists(words, max_size=12).map(" ".join), min_size=1, max_size=30))
-def test_any_tokens_are_judged_as_the_plain_evaluator_judges(lines: list[str]) -> None:
+@given(st.lists(st.lists(tokens, max_size=12).map(" ".join), min_size=1, max_size=30))
+def test_holds_agrees_with_the_reference_on_any_tokens(lines: list[str]) -> None:
     assert equations.holds(encode(*lines)).tolist() == [is_true(line) for line in lines]
 
 
@@ -76,7 +76,7 @@ well_formed = st.tuples(
 
 
 @given(st.lists(well_formed, min_size=1, max_size=20))
-def test_values_are_exact_at_any_size(lines: list[str]) -> None:
+def test_values_are_exact_at_any_magnitude(lines: list[str]) -> None:
     numerators, denominators = equations.evaluate(encode(*lines))
     for line, numerator, denominator in zip(lines, numerators, denominators, strict=True):
         expected = value(line.split())
@@ -95,7 +95,7 @@ def test_values_beyond_64_bits_are_exact() -> None:
     assert equations.holds(encode(f"{line} == 5", f"{line} == 6")).tolist() == [True, False]
 
 
-def test_write_and_parse_are_inverse() -> None:
+def test_parsing_is_the_inverse_of_writing() -> None:
     written = equations.write(
         np.array([True, False]),
         np.array([[4, 3, 5], [9, 6, 2]]),
@@ -109,7 +109,7 @@ def test_write_and_parse_are_inverse() -> None:
     assert parsed.right.tolist() == [11, 7]
 
 
-def test_integers_are_told_from_symbols() -> None:
+def test_integers_are_distinguished_from_symbols() -> None:
     assert VOCABULARY.decode(equations.integers_of(encode("- 6 + ( 5 - 11 ) == 8", "+ =="))) == ["6 5 11 8", ""]
 
 
@@ -122,10 +122,10 @@ def test_brackets_are_found_with_their_values() -> None:
 @pytest.mark.parametrize(
     "line", ["( 2 + 3", "2 + 3 )", "( ( 2 + 3 ) )", "( 2 )", "( 2 + 3 + 4 )", "( 2 == 3 )", ")", "("]
 )
-def test_brackets_of_another_form_are_told(line: str) -> None:
+def test_malformed_brackets_are_detected(line: str) -> None:
     assert not equations.find_brackets(encode(line)).well_formed.any()
 
 
-def test_right_values_see_through_a_closing_bracket() -> None:
+def test_the_right_hand_value_of_a_bracket_is_its_value() -> None:
     lines = ["2 == 7", "2 == ( 11 - 4 )", "2 == ( - 2 + 4 )", "( 2 + 3 ) == 5", "2 ==", "", "( 9 - 3 )", "3 )"]
     assert equations.right_values(encode(*lines)).tolist() == [7, 7, 2, 5, -1, -1, 6, -1]

@@ -1,4 +1,4 @@
-"""Reading what people have, writing what we use; every complaint in one line with its place."""
+"""Data sets are read and written without loss; every error message is one line with file and line number."""
 
 import json
 import os
@@ -12,17 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit import datasets
-from stepedit.datasets import Card, Lines
+from stepedit.data import dataset
+from stepedit.data.dataset import Card
+from stepedit.data.readers import Lines
 from stepedit.errors import DataError
 from stepedit.registry import TASKS
 
 SPLITS = {"train": Lines(["a b", "c"], ["a", "c d"]), "val": Lines(["e"], ["f"]), "test": Lines(["g"], ["h"])}
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    datasets.write(tmp_path / "set", SPLITS, Card(task="aor", seed=3))
-    read = datasets.read(tmp_path / "set")
+def test_reading_is_the_inverse_of_writing(tmp_path: Path) -> None:
+    dataset.write(tmp_path / "set", SPLITS, Card(task="aor", seed=3))
+    read = dataset.read(tmp_path / "set")
     assert read.splits == SPLITS
     assert read.card is not None
     assert read.card.task == "aor"
@@ -46,55 +47,57 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 )
 def test_files_of_pairs_are_read(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_bytes(content.encode())
-    assert datasets.read(tmp_path / name).splits == {"all": SPLITS["train"]}
+    assert dataset.read(tmp_path / name).splits == {"all": SPLITS["train"]}
 
 
-NEARLY = st.text(st.sampled_from('ab\t\n\r,"{}:\\[]1\0é\ufeff source target'), max_size=80).map(str.encode)
+ALMOST_VALID = st.text(st.sampled_from('ab\t\n\r,"{}:\\[]1\0é\ufeff source target'), max_size=80).map(str.encode)
 
 
 @given(
-    content=st.binary(max_size=80) | NEARLY | st.tuples(NEARLY, st.binary(max_size=3), NEARLY).map(b"".join),
+    content=st.binary(max_size=80)
+    | ALMOST_VALID
+    | st.tuples(ALMOST_VALID, st.binary(max_size=3), ALMOST_VALID).map(b"".join),
     ending=st.sampled_from([".tsv", ".csv", ".jsonl", ".txt"]),
 )
-def test_whatever_is_in_a_file_it_is_read_or_refused_in_one_line(content: bytes, ending: str) -> None:
+def test_any_file_content_is_read_or_refused_in_one_line(content: bytes, ending: str) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, f"pairs{ending}")
         path.write_bytes(content)
-        lines, said = Lines([], []), ""
+        lines, message = Lines([], []), ""
         try:
-            lines = datasets.read(path).splits["all"]
+            lines = dataset.read(path).splits["all"]
         except DataError as error:
-            said = str(error)
+            message = str(error)
     assert len(lines.sources) == len(lines.targets)
-    assert bool(said) == (not lines.sources)
-    assert "\n" not in said
+    assert bool(message) == (not lines.sources)
+    assert "\n" not in message
 
 
 def test_fields_may_be_long(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text(f"{'a' * 200_000}\tb\n")
-    assert len(datasets.read(tmp_path / "p.tsv").splits["all"].sources[0]) == 200_000
+    assert len(dataset.read(tmp_path / "p.tsv").splits["all"].sources[0]) == 200_000
 
 
 def test_columns_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("wrong,right\na b,a\n")
-    assert datasets.read(tmp_path / "p.csv", "wrong", "right").splits["all"].targets == ["a"]
+    assert dataset.read(tmp_path / "p.csv", "wrong", "right").splits["all"].targets == ["a"]
 
 
-def test_columns_that_are_named_must_be_there(tmp_path: Path) -> None:
+def test_named_columns_must_exist(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("wrong,right\na b,a\n")
     with pytest.raises(DataError, match=r"p.csv:1: no column 'src'; the columns are: wrong, right"):
-        datasets.read(tmp_path / "p.csv", "src", "right")
+        dataset.read(tmp_path / "p.csv", "src", "right")
 
 
-def test_a_pair_that_is_none_of_the_task_is_named_with_its_file_and_line(tmp_path: Path) -> None:
+def test_a_pair_that_is_not_of_the_task_is_reported_with_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text('source,target\n2 3 5,2 + 3 == 5\n"2 3\n5",2 + 3 == 5\n2 x 5,2 + 3 == 5\n')
-    lines = datasets.read(tmp_path / "p.csv").splits["all"]
+    lines = dataset.read(tmp_path / "p.csv").splits["all"]
     with pytest.raises(DataError, match=r"p.csv:5: unknown token 'x'"):
         lines.encode(TASKS["aor"]())
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "complaint"),
+    ("name", "content", "message"),
     [
         ("p.tsv", b"", "p.tsv: the file is empty"),
         ("p.tsv", b"\n\n", "p.tsv: the file is empty"),
@@ -102,34 +105,34 @@ def test_a_pair_that_is_none_of_the_task_is_named_with_its_file_and_line(tmp_pat
         ("p.tsv", b"a\tb\xff\n", r"p.tsv:1: not UTF-8 \(byte 0xff at column 4\)"),
         ("p.csv", b"wrong,right,id\na,b,c\n", "p.csv:1: no column 'source'; the columns are: wrong, right, id"),
         ("p.csv", b"source,right\na,b\n", "p.csv:1: no column 'target'"),
-        ("p.csv", b'source,target\n"a,b\n', "p.csv:2: a quote that is never closed"),
+        ("p.csv", b'source,target\n"a,b\n', "p.csv:2: a quotation mark that is never closed"),
         ("p.csv", b'"a\nb"\n', "the columns are: a b"),
         ("p.jsonl", b'{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl:2: not valid JSON"),
-        ("p.jsonl", b"[1, 2]\n", "p.jsonl:1: a JSON object was expected"),
+        ("p.jsonl", b"[1, 2]\n", "p.jsonl:1: expected a JSON object"),
         ("p.jsonl", b'{"x": "a", "target": "b"}\n', "p.jsonl:1: no column 'source'; the columns are: x, target"),
-        ("p.jsonl", b"[" * 100_000 + b"\n", "p.jsonl:1: JSON that is too deep"),
+        ("p.jsonl", b"[" * 100_000 + b"\n", "p.jsonl:1: JSON that is nested too deeply"),
         (
             "p.jsonl",
             b'{"source": ' + b"9" * 5_000 + b', "target": "b"}\n',
-            "p.jsonl:1: JSON that is too deep or has too",
+            "p.jsonl:1: JSON that is nested too deeply or has too long a number",
         ),
         ("p.jsonl", b'{"source": 3, "target": "b"}\n', "p.jsonl:1: 'source' and 'target' must be strings"),
-        ("p.jsonl", b'{"source": "\\ud800", "target": "b"}\n', "p.jsonl:1: half of a surrogate pair"),
-        ("p.tsv", b"source\ttarget\n", "p.tsv: there is no pair in it"),
-        ("p.xlsx", b"x", "p.xlsx: unknown form '.xlsx'; pairs are read from .csv, .jsonl, .tsv"),
+        ("p.jsonl", b'{"source": "\\ud800", "target": "b"}\n', "p.jsonl:1: a lone surrogate"),
+        ("p.tsv", b"source\ttarget\n", "p.tsv: there are no pairs in it"),
+        ("p.xlsx", b"x", "p.xlsx: unknown format '.xlsx'; pairs are read from .csv, .jsonl, .tsv"),
     ],
 )
-def test_bad_files_of_pairs_are_named_with_their_line(
-    tmp_path: Path, name: str, content: bytes, complaint: str
+def test_bad_files_of_pairs_are_reported_with_their_line(
+    tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=complaint) as caught:
-        datasets.read(tmp_path / name)
+    with pytest.raises(DataError, match=message) as caught:
+        dataset.read(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("files", "complaint"),
+    ("files", "message"),
     [
         ({}, "no data set here"),
         (
@@ -139,64 +142,62 @@ def test_bad_files_of_pairs_are_named_with_their_line(
         ({"train_x.txt": "a\n"}, "train_y.txt: no such file"),
         ({"train_x.txt": "a\n", "train_y.txt": ""}, "train_y.txt: the file is empty"),
         ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": "{"}, "dataset.json: Invalid JSON"),
+        ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 9}'}, "dataset.json: a data set of another version"),
+        ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 1}'}, "dataset.json: a data set of another version"),
         (
-            {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 9}'},
-            "dataset.json: format: ",
-        ),
-        (
-            {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 1, "splits": {"train": 7}}'},
+            {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 2, "splits": {"train": 7}}'},
             "train has 1 pairs, but dataset.json says 7",
         ),
     ],
 )
-def test_bad_folders_are_named(tmp_path: Path, files: dict[str, str], complaint: str) -> None:
+def test_bad_folders_are_reported(tmp_path: Path, files: dict[str, str], message: str) -> None:
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=complaint):
-        datasets.read(tmp_path)
+    with pytest.raises(DataError, match=message):
+        dataset.read(tmp_path)
 
 
-def test_a_missing_path_is_named(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere: no such file or folder"):
-        datasets.read(tmp_path / "nowhere")
+        dataset.read(tmp_path / "nowhere")
 
 
-def test_nothing_is_overwritten_unless_asked(tmp_path: Path) -> None:
-    datasets.write(tmp_path / "set", SPLITS, Card(seed=1))
+def test_a_data_set_is_only_overwritten_with_replace(tmp_path: Path) -> None:
+    dataset.write(tmp_path / "set", SPLITS, Card(seed=1))
     with pytest.raises(DataError, match="exists already"):
-        datasets.write(tmp_path / "set", SPLITS, Card(seed=2))
-    datasets.write(tmp_path / "set", SPLITS, Card(seed=3), replace=True)
+        dataset.write(tmp_path / "set", SPLITS, Card(seed=2))
+    dataset.write(tmp_path / "set", SPLITS, Card(seed=3), replace=True)
     assert json.loads((tmp_path / "set" / "dataset.json").read_text())["seed"] == 3
 
 
-def test_a_folder_that_is_no_data_set_is_never_replaced(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_data_set_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="left alone"):
-        datasets.write(tmp_path, SPLITS, Card(), replace=True)
+    with pytest.raises(DataError, match="is not replaced"):
+        dataset.write(tmp_path, SPLITS, Card(), replace=True)
     assert (tmp_path / "thesis.txt").exists()
 
 
 def test_a_data_set_with_other_files_in_it_is_never_replaced(tmp_path: Path) -> None:
-    datasets.write(tmp_path / "set", SPLITS, Card())
+    dataset.write(tmp_path / "set", SPLITS, Card())
     (tmp_path / "set" / "notes.md").write_text("mine")
-    with pytest.raises(DataError, match="left alone"):
-        datasets.write(tmp_path / "set", SPLITS, Card(), replace=True)
+    with pytest.raises(DataError, match="is not replaced"):
+        dataset.write(tmp_path / "set", SPLITS, Card(), replace=True)
     assert (tmp_path / "set" / "notes.md").exists()
 
 
-def test_who_comes_second_does_not_replace_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs that make the same folder at the same time: the second one is told."""
+def test_of_two_concurrent_writers_the_second_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes write the same folder at the same time: the second one gets an error."""
     other = {"train": Lines(["z"], ["z"])}
-    original = datasets._write_splits
+    original = dataset._write_splits
 
-    def meanwhile(folder: Path, splits: dict[str, Lines], card: Card) -> None:
+    def write_after_another_process(folder: Path, splits: dict[str, Lines], card: Card) -> None:
         original(folder, splits, card)
         original(tmp_path / "set", other, Card())
 
-    monkeypatch.setattr(datasets, "_write_splits", meanwhile)
+    monkeypatch.setattr(dataset, "_write_splits", write_after_another_process)
     with pytest.raises(DataError, match="set cannot be written: Directory not empty"):
-        datasets.write(tmp_path / "set", SPLITS, Card())
-    assert datasets.read(tmp_path / "set").splits == other
+        dataset.write(tmp_path / "set", SPLITS, Card())
+    assert dataset.read(tmp_path / "set").splits == other
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,20 +209,21 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", fail_at_the_fourth)
     with pytest.raises(DataError, match="set cannot be written: No space left on device"):
-        datasets.write(tmp_path / "set", SPLITS, Card())
+        dataset.write(tmp_path / "set", SPLITS, Card())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_killed_half_way_there_is_no_half_data_set(tmp_path: Path, exists: bool) -> None:
-    """Really killed, with SIGKILL, after some files are written; what was there before stays whole. The next run clears
-    what was left and succeeds."""
+def test_a_killed_write_leaves_no_partial_data_set(tmp_path: Path, exists: bool) -> None:
+    """The process gets SIGKILL after some files are written: the old data set stays whole, and the next write removes
+    what was left over."""
     if exists:
-        datasets.write(tmp_path / "set", SPLITS, Card(seed=1))
+        dataset.write(tmp_path / "set", SPLITS, Card(seed=1))
     program = """
 import os, sys, time
 from pathlib import Path
-from stepedit import datasets
+from stepedit.data import dataset
+from stepedit.data.readers import Lines
 
 sync, calls = os.fsync, iter(range(99))
 
@@ -232,8 +234,8 @@ def stop_at_the_fourth(descriptor):
         time.sleep(60)
 
 os.fsync = stop_at_the_fourth
-lines = datasets.Lines(["a"], ["b"])
-datasets.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines}, datasets.Card(), replace=True)
+lines = Lines(["a"], ["b"])
+dataset.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines}, dataset.Card(), replace=True)
 """
     command = [sys.executable, "-c", program, str(tmp_path / "set")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -242,20 +244,20 @@ datasets.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines},
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert (tmp_path / "set").exists() == exists
-    assert not exists or datasets.read(tmp_path / "set").splits == SPLITS
+    assert not exists or dataset.read(tmp_path / "set").splits == SPLITS
     leftovers = [path.name for path in tmp_path.iterdir() if path.name != "set"]
     assert len(leftovers) == 1
     assert leftovers[0].startswith(".set.partial-")
-    datasets.write(tmp_path / "set", SPLITS, Card(seed=2), replace=True)
+    dataset.write(tmp_path / "set", SPLITS, Card(seed=2), replace=True)
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
-    assert datasets.read(tmp_path / "set").card == Card(seed=2, splits={"train": 2, "val": 1, "test": 1})
+    assert dataset.read(tmp_path / "set").card == Card(seed=2, splits={"train": 2, "val": 1, "test": 1})
 
 
-def test_a_leftover_of_our_own_number_is_no_obstacle(tmp_path: Path) -> None:
-    """Process numbers come back, above all in containers."""
+def test_a_leftover_with_our_own_process_id_is_removed(tmp_path: Path) -> None:
+    """Process ids are reused, above all in containers."""
     (tmp_path / f".set.partial-{os.getpid()}-abc").mkdir()
-    (tmp_path / f".set.partial-{os.getppid()}-abc").mkdir()  # somebody else is at work
-    datasets.write(tmp_path / "set", SPLITS, Card())
+    (tmp_path / f".set.partial-{os.getppid()}-abc").mkdir()  # of a live process
+    dataset.write(tmp_path / "set", SPLITS, Card())
     assert {path.name for path in tmp_path.iterdir()} == {"set", f".set.partial-{os.getppid()}-abc"}
 
 
@@ -263,24 +265,24 @@ def test_a_leftover_of_our_own_number_is_no_obstacle(tmp_path: Path) -> None:
     ("size", "sizes"), [(10_000, (7_000, 1_500, 1_500)), (10, (7, 1, 2)), (4, (2, 1, 1)), (99, (69, 15, 15))]
 )
 def test_splits_are_70_15_15_and_never_empty(size: int, sizes: tuple[int, ...]) -> None:
-    parts = datasets.split(size)
+    parts = dataset.split_slices(size)
     assert tuple(len(range(size)[part]) for part in parts.values()) == sizes
     assert sorted(index for part in parts.values() for index in range(size)[part]) == list(range(size))
 
 
-def test_a_size_too_small_to_split_is_refused() -> None:
+def test_a_size_that_is_too_small_to_split_is_refused() -> None:
     with pytest.raises(DataError, match="at least 4"):
-        datasets.split(3)
+        dataset.split_slices(3)
 
 
-def test_the_task_is_the_cards_or_the_one_named(tmp_path: Path) -> None:
+def test_the_task_is_the_one_named_or_that_of_the_card(tmp_path: Path) -> None:
     lines = Lines(["3 4 7"], ["3 + 4 == 7"])
-    datasets.write(tmp_path / "set", {"train": lines}, Card(task="aor", options={"numbers": 20, "length": 3}))
-    task = datasets.task_of(datasets.read(tmp_path / "set"))
+    dataset.write(tmp_path / "set", {"train": lines}, Card(task="aor", task_args={"numbers": 20, "length": 3}))
+    task = dataset.task_of(dataset.read(tmp_path / "set"))
     assert task is not None
-    assert len(task.vocabulary) == len(datasets.task_of(datasets.read(tmp_path / "set"), "aor").vocabulary)  # type: ignore[union-attr]
-    bare = datasets.Dataset({"train": lines})
-    assert datasets.task_of(bare) is None
-    named = datasets.task_of(bare, "aor")
+    assert len(task.vocabulary) == len(dataset.task_of(dataset.read(tmp_path / "set"), "aor").vocabulary)  # type: ignore[union-attr]
+    bare = dataset.Dataset({"train": lines})
+    assert dataset.task_of(bare) is None
+    named = dataset.task_of(bare, "aor")
     assert named is not None
     assert named.numbers == 6  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""AES as the paper defines it."""
+"""Equation simplification (AES) follows the paper."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stepedit.registry import TASKS
-from tests.arithmetic import value
+from tests.arithmetic.reference import value
 
 BRACKET = re.compile(r"\( (- )?(\d+) ([-+*/]) (\d+) \)")
 
@@ -21,14 +21,14 @@ BRACKET = re.compile(r"\( (- )?(\d+) ([-+*/]) (\d+) \)")
         ("- 33 + 25 + 75 - 60 == ( 30 - 23 )", "- 33 + 25 + 75 - 60 == 7"),
     ],
 )
-def test_the_papers_printed_examples(source: str, target: str) -> None:
+def test_the_papers_examples_need_one_edit_per_bracket(source: str, target: str) -> None:
     task = TASKS["aes"]()
     pairs = task.encode([source], [target])
     assert task.check(pairs.sources, pairs.targets).all()
     assert task.edits(pairs.sources, pairs.targets).counts[0] == source.count("(")
 
 
-def test_the_papers_printed_action() -> None:
+def test_the_edit_is_that_of_the_papers_action() -> None:
     task = TASKS["aes"]()
     pairs = task.encode(["- 33 + 25 + 75 - 60 == ( 30 - 23 )"], ["- 33 + 25 + 75 - 60 == 7"])
     (edit,) = task.edits(pairs.sources, pairs.targets).row(0)
@@ -36,8 +36,8 @@ def test_the_papers_printed_action() -> None:
 
 
 @pytest.mark.parametrize("division", [False, True])
-def test_brackets_are_worth_what_they_stand_for(division: bool, rng: np.random.Generator) -> None:
-    task = TASKS["aes"].from_options({"numbers": 30, "division": division})
+def test_brackets_have_the_value_they_replace(division: bool, rng: np.random.Generator) -> None:
+    task = TASKS["aes"].from_args({"numbers": 30, "division": division})
     pairs = task.generate(2_000, rng)
     operators = Counter[str]()
     for source, target in zip(
@@ -51,22 +51,22 @@ def test_brackets_are_worth_what_they_stand_for(division: bool, rng: np.random.G
     assert set(operators) == set("+-*/" if division else "+-*")
 
 
-def test_how_many_integers_are_bracketed_is_uniform_and_none_is_preferred(rng: np.random.Generator) -> None:
+def test_the_number_of_brackets_and_their_positions_are_uniform(rng: np.random.Generator) -> None:
     task = TASKS["aes"]()
     targets = task.generate_targets(2_000, rng)
-    number, place = np.zeros(6), np.zeros(5)
+    number, positions = np.zeros(6), np.zeros(5)
     for _ in range(10):
         for line in task.vocabulary.decode(task.resample(targets, rng)):
             marks = re.findall(r"\(|\d+", BRACKET.sub("(", line))
             number[marks.count("(")] += 1
-            place += [mark == "(" for mark in marks]
+            positions += [mark == "(" for mark in marks]
     assert np.abs(number / number.sum() - 1 / 6).max() < 0.012
-    assert np.abs(place / number.sum() - 1 / 2).max() < 0.015
+    assert np.abs(positions / number.sum() - 1 / 2).max() < 0.015
 
 
 @pytest.mark.parametrize("division", [False, True])
-def test_every_expression_with_the_value_is_as_likely_as_any_other(division: bool) -> None:
-    task = TASKS["aes"].from_options({"numbers": 11, "division": division})
+def test_expressions_of_a_value_are_uniformly_sampled(division: bool) -> None:
+    task = TASKS["aes"].from_args({"numbers": 11, "division": division})
     expected = Counter[str]()
     for first in range(2, 13):
         for second in range(2, 13):
@@ -84,15 +84,15 @@ def test_every_expression_with_the_value_is_as_likely_as_any_other(division: boo
     assert chi_square < len(expected) - 1 + 5 * np.sqrt(2 * len(expected))
 
 
-def test_an_answer_that_is_not_worked_out_is_wrong() -> None:
+def test_a_prediction_with_a_bracket_left_is_invalid() -> None:
     task = TASKS["aes"]()
     source = "( 4 - 2 ) + 3 == 5"
-    answers = ["2 + 3 == 5", "3 + 3 == 5", source, "2 + 3 == ( 7 - 2 )"]
-    sources = task.vocabulary.encode([source] * len(answers))
-    assert task.check(sources, task.vocabulary.encode(answers)).tolist() == [True, False, False, False]
+    predictions = ["2 + 3 == 5", "3 + 3 == 5", source, "2 + 3 == ( 7 - 2 )"]
+    sources = task.vocabulary.encode([source] * len(predictions))
+    assert task.check(sources, task.vocabulary.encode(predictions)).tolist() == [True, False, False, False]
 
 
-def test_the_smallest_setting_has_no_brackets_and_no_trouble(rng: np.random.Generator) -> None:
-    """With the integer 2 alone nothing has the value 2 but itself."""
-    pairs = TASKS["aes"].from_options({"numbers": 1, "length": 4}).generate(5, rng)
+def test_the_smallest_setting_has_no_brackets(rng: np.random.Generator) -> None:
+    """With 2 as the only integer, no expression has the value 2."""
+    pairs = TASKS["aes"].from_args({"numbers": 1, "length": 4}).generate(5, rng)
     assert pairs.sources.equals(pairs.targets).all()

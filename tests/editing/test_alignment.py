@@ -1,0 +1,108 @@
+"""Shortest scripts, distances and optimal edits, compared with plain implementations."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from stepedit.editing import alignment
+from stepedit.editing.alignment import distances, optimal_edits, script, scripts
+from stepedit.editing.edits import Edit, apply, trajectory
+from stepedit.editing.sequences import Sequences
+
+
+def plain_script(source: list[int], target: list[int]) -> list[Edit[int]]:
+    """One pair at a time: fill the table, trace back from the right; keep, substitute, delete, insert."""
+    table = [[i + j if 0 in (i, j) else 0 for j in range(len(target) + 1)] for i in range(len(source) + 1)]
+    for i in range(1, len(source) + 1):
+        for j in range(1, len(target) + 1):
+            differs = source[i - 1] != target[j - 1]
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + differs)
+    i, j, found = len(source), len(target), []
+    while i or j:
+        if i and j and source[i - 1] == target[j - 1]:
+            i, j = i - 1, j - 1
+        elif i and j and table[i - 1][j - 1] + 1 == table[i][j]:
+            i, j = i - 1, j - 1
+            found.append(Edit(j, j + 1, (target[j],)))
+        elif i and table[i - 1][j] + 1 == table[i][j]:
+            i -= 1
+            found.append(Edit[int](j, j + 1, ()))
+        else:
+            j -= 1
+            found.append(Edit(j, j, (target[j],)))
+    return found[::-1]
+
+
+rows = st.lists(st.integers(1, 4), max_size=9)
+
+
+@given(st.lists(st.tuples(rows, rows), min_size=1, max_size=20))
+def test_scripts_reach_the_target_with_the_fewest_edits_and_the_documented_tie_breaking(
+    pairs: list[tuple[list[int], list[int]]],
+) -> None:
+    sources, targets = (Sequences.from_rows(list(side)) for side in zip(*pairs, strict=True))
+    found = scripts(sources, targets)
+    for index, (source, target) in enumerate(pairs):
+        edits = found.row(index)
+        assert trajectory(source, edits)[-1] == tuple(target)
+        assert len(edits) == found.counts[index] == Levenshtein.distance(source, target)
+        assert edits == plain_script(source, target)
+    assert distances(sources, targets).tolist() == found.counts.tolist()
+
+
+def test_ties_are_broken_as_in_the_papers_example() -> None:
+    found = script(["7", "*", "8", "/", "4", "8", "2", "-", "==", "6"], ["7", "*", "8", "/", "4", "-", "8", "==", "6"])
+    assert found == [Edit(5, 6, ()), Edit(5, 6, ("-",)), Edit(6, 7, ("8",))]
+
+
+@given(st.lists(st.text(max_size=2), max_size=8), st.lists(st.text(max_size=2), max_size=8))
+def test_tokens_may_be_any_hashable_values(source: list[str], target: list[str]) -> None:
+    assert trajectory(source, script(source, target))[-1] == tuple(target)
+
+
+def test_scripts_run_from_left_to_right(rng: np.random.Generator) -> None:
+    sources, targets = (Sequences.from_rows(rng.integers(1, 5, (200, 8)).tolist()) for _ in range(2))
+    found = scripts(sources, targets)
+    for index in range(200):
+        edits = found.row(index)
+        for before, after in pairwise(edits):
+            assert after.start >= before.start + len(before.tokens)
+
+
+def test_a_batch_that_is_too_large_is_halved_with_the_same_result(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, targets = (Sequences.from_rows([rng.integers(1, 5, n).tolist() for n in range(1, 40)]) for _ in range(2))
+    whole, expected = scripts(sources, targets), distances(sources, targets)
+    optimal = optimal_edits(sources, targets)
+    monkeypatch.setattr(alignment, "MAX_CELLS", 5_000)
+    parts = scripts(sources, targets)
+    assert [parts.row(index) for index in range(39)] == [whole.row(index) for index in range(39)]
+    assert distances(sources, targets).tolist() == expected.tolist()
+    halved = optimal_edits(sources, targets)
+    for name in ("rows", "starts", "stops", "tokens"):
+        assert getattr(halved, name).tolist() == getattr(optimal, name).tolist()
+
+
+SHORT = st.lists(st.integers(1, 3), max_size=5)
+
+
+@given(st.lists(st.tuples(SHORT, SHORT), min_size=1, max_size=8))
+def test_optimal_edits_are_exactly_those_that_reduce_the_distance(pairs: list[tuple[list[int], list[int]]]) -> None:
+    sources, targets = (Sequences.from_rows(side) for side in zip(*pairs, strict=True))
+    found = optimal_edits(sources, targets)
+    named = set(zip(*(part.tolist() for part in (found.rows, found.starts, found.stops, found.tokens)), strict=True))
+    assert len(named) == len(found.rows)
+    for row, (source, target) in enumerate(pairs):
+        distance = Levenshtein.distance(source, target)
+        tokens = sorted({*source, *target})
+        possible = {(row, start, start, token) for start in range(len(source) + 1) for token in tokens}
+        possible |= {(row, start, start + 1, token) for start in range(len(source)) for token in (0, *tokens)}
+        for edit in possible:
+            inserted = (edit[3],) if edit[3] else ()
+            after = apply(source, Edit(edit[1], edit[2], inserted))
+            assert (Levenshtein.distance(after, target) < distance) == (edit in named), (source, target, edit)

@@ -1,0 +1,117 @@
+"""Greedy decoding: edited texts are read again until DONE, a cycle or the step limit."""
+
+import numpy as np
+import pytest
+
+from stepedit.editing.actions import DONE
+from stepedit.editing.interpreter import Prediction
+from stepedit.editing.sequences import Sequences
+from stepedit.inference.greedy import run
+from tests.editing.templates import DELETE, INSERT, POSITION, REPLACE, SUBSTITUTE, SWAP, TEMPLATES, TOKEN
+from tests.inference.policies import ScriptedPolicy, recurrence
+
+
+def test_finished_and_truncated_texts_are_distinguished() -> None:
+    insert, method = (POSITION(0), TOKEN(1)), recurrence(TEMPLATES["insert"])
+    sources = Sequences.from_rows([[4], [5, 4]])
+    finished = run(sources, ScriptedPolicy([insert, (DONE, DONE)]), method, max_steps=9)
+    assert [(outcome.tokens, outcome.steps, outcome.finished) for outcome in finished] == [
+        ((1, 4), 1, True),
+        ((1, 5, 4), 1, True),
+    ]
+    truncated = run(sources, ScriptedPolicy([insert]), method, max_steps=3)
+    assert [(outcome.tokens, outcome.steps, outcome.truncated) for outcome in truncated] == [
+        ((1, 1, 1, 4), 3, True),
+        ((1, 1, 1, 5, 4), 3, True),
+    ]
+
+
+def test_the_step_limit_is_the_methods_by_default() -> None:
+    method = recurrence(TEMPLATES["insert"])
+    (outcome,) = run(Sequences.from_rows([[4]]), ScriptedPolicy([(POSITION(0), TOKEN(1))]), method)
+    assert (outcome.steps, outcome.truncated) == (method.max_steps, True)
+
+
+def test_a_cycle_is_stopped_where_it_closes() -> None:
+    def exchange(texts: Sequences) -> Prediction:
+        """Substitute 2 for 1 and 1 for any other token; a text that starts with 5 is done."""
+        symbols = [
+            (DONE,) * 3 if row[0] == 5 else (SUBSTITUTE, POSITION(0), TOKEN(2 if row[0] == 1 else 1))
+            for row in texts.rows()
+        ]
+        return Prediction(np.array(symbols), np.zeros(len(texts)))
+
+    sources, method = Sequences.from_rows([[1, 9], [4], [5]]), recurrence(TEMPLATES["operate"])
+    outcomes = run(sources, exchange, method, trace=True, max_steps=8)
+    assert [(outcome.tokens, outcome.steps) for outcome in outcomes] == [((1, 9), 2), ((1,), 3), ((5,), 0)]
+    assert [outcome.finished for outcome in outcomes] == [False, False, True]
+    assert [len(outcome.trace) for outcome in outcomes] == [2, 3, 0]
+
+
+def test_a_text_that_an_action_does_not_fit_is_stopped() -> None:
+    sources, method = Sequences.from_rows([[1, 9], [4], [5]]), recurrence(TEMPLATES["operate"])
+    beyond = ScriptedPolicy([(DELETE, POSITION(7), POSITION(7))])
+    outcomes = run(sources, beyond, method, trace=True, max_steps=8)
+    assert [(outcome.tokens, outcome.steps, outcome.finished) for outcome in outcomes] == [
+        ((1, 9), 1, False),
+        ((4,), 1, False),
+        ((5,), 1, False),
+    ]
+    assert [[step.operation for step in outcome.trace] for outcome in outcomes] == [["skip"]] * 3
+
+
+def test_finished_rows_leave_the_batch_and_outcomes_keep_their_order() -> None:
+    batch_sizes: list[int] = []
+
+    def shorten(texts: Sequences) -> Prediction:
+        batch_sizes.append(len(texts))
+        delete = np.array([DELETE, POSITION(0), POSITION(0)])
+        return Prediction(np.where((texts.lengths == 1)[:, None], DONE, delete), np.zeros(len(texts)))
+
+    sources = Sequences.from_rows([[4, 5, 4], [5], [4, 5]])
+    outcomes = run(sources, shorten, recurrence(TEMPLATES["operate"]), max_steps=9)
+    assert [outcome.tokens for outcome in outcomes] == [(4,), (5,), (5,)]
+    assert [outcome.steps for outcome in outcomes] == [2, 0, 1]
+    assert batch_sizes == [3, 2, 1]
+
+
+def test_a_trace_records_each_step() -> None:
+    script = [(INSERT, POSITION(1), TOKEN(1)), (SUBSTITUTE, POSITION(0), TOKEN(2)), (DONE,) * 3]
+    method = recurrence(TEMPLATES["operate"])
+    (outcome,) = run(Sequences.from_rows([[4, 5]]), ScriptedPolicy(script, 0.5), method, trace=True)
+    assert [(step.operation, step.start, step.before, step.after, step.state) for step in outcome.trace] == [
+        ("insert", 1, (), (1,), (4, 1, 5)),
+        ("substitute", 0, (4,), (2,), (2, 1, 5)),
+    ]
+    assert [step.action for step in outcome.trace] == script[:-1]
+    assert [step.confidence for step in outcome.trace] == pytest.approx([0.5, 0.5])
+    assert outcome.steps == 2
+    assert outcome.finished
+
+
+def test_a_trace_names_the_operation_of_the_action() -> None:
+    script = [
+        (SWAP, POSITION(0), POSITION(0), POSITION(0)),
+        (REPLACE, POSITION(0), POSITION(1), TOKEN(2)),
+        (SUBSTITUTE, POSITION(0), POSITION(0), TOKEN(3)),
+        (DONE,) * 4,
+    ]
+    (outcome,) = run(Sequences.from_rows([[4, 5]]), ScriptedPolicy(script), recurrence(TEMPLATES["all"]), trace=True)
+    assert [(step.operation, step.state) for step in outcome.trace] == [
+        ("swap", (5, 4)),
+        ("replace", (2,)),
+        ("substitute", (3,)),
+    ]
+
+
+def test_an_edit_below_the_minimum_confidence_is_not_applied() -> None:
+    sources, method = Sequences.from_rows([[4]]), recurrence(TEMPLATES["insert"])
+    policy = ScriptedPolicy([(POSITION(0), TOKEN(1))], probability=0.5)
+    (kept,) = run(sources, policy, method, trace=True, min_confidence=0.6)
+    assert (kept.tokens, kept.steps, kept.finished, kept.trace) == ((4,), 0, True, [])
+    (edited,) = run(sources, policy, method, min_confidence=0.4, max_steps=1)
+    assert edited.tokens == (1, 4)
+
+
+def test_no_sources_give_no_outcomes() -> None:
+    assert run(Sequences.from_rows([]), ScriptedPolicy([(DONE, DONE)]), recurrence(TEMPLATES["insert"])) == []
