@@ -1,7 +1,7 @@
 """Scores of a run on a split: computed once, kept in the run's folder, read back by reports.
 
-    scores-SPLIT.json        all metrics with intervals, by edits and by length, training cost, a few examples with
-    steps predictions-SPLIT.jsonl  one line per pair
+    scores-SPLIT.json        metrics with intervals, by edits and by length, training cost, a few examples with steps
+    predictions-SPLIT.jsonl  one line per pair
 
 The decoding is part of the name: scores-test-beam-10-verified.json.
 """

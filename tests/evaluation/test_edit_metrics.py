@@ -1,10 +1,18 @@
-"""Metrics of text, against figures worked out by hand."""
+"""Metrics of edited text, against figures worked out by hand."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit.text_metrics import Counts, chrf, counts, error_rate, spans, summary, total
+from stepedit.evaluation.edit_metrics import (
+    EditCounts,
+    character_error_rate,
+    chrf,
+    count_edits,
+    edit_spans,
+    summary,
+    total,
+)
 
 TEXTS = st.text("abc ", max_size=8)
 
@@ -19,33 +27,33 @@ TEXTS = st.text("abc ", max_size=8)
     ],
 )
 def test_edits_are_spans_of_the_source(source: str, text: str, expected: object) -> None:
-    assert spans(source, text) == expected
+    assert edit_spans(source, text) == expected
 
 
-def test_precision_recall_and_f() -> None:
-    counted = counts("a b c d", "A b c D", "A b X d")
-    assert counted == Counts(made=2, asked=2, both=1)
-    assert (counted.precision, counted.recall, counted.f()) == (0.5, 0.5, 0.5)
-    assert Counts(4, 2, 2).f() == pytest.approx(1.25 * 0.5 * 1 / (0.25 * 0.5 + 1))
-    assert total([counted, Counts(0, 2, 0)]) == Counts(2, 4, 1)
+def test_precision_recall_and_f_score() -> None:
+    counts = count_edits("a b c d", "A b c D", "A b X d")
+    assert counts == EditCounts(predicted=2, reference=2, correct=1)
+    assert (counts.precision, counts.recall, counts.f_score()) == (0.5, 0.5, 0.5)
+    assert EditCounts(4, 2, 2).f_score() == pytest.approx(1.25 * 0.5 * 1 / (0.25 * 0.5 + 1))
+    assert total([counts, EditCounts(0, 2, 0)]) == EditCounts(2, 4, 1)
 
 
 @given(source=TEXTS, target=TEXTS)
-def test_the_target_itself_is_perfect_and_doing_nothing_makes_no_edit(source: str, target: str) -> None:
-    right, nothing = counts(source, target, target), counts(source, target, source)
-    assert right.made == right.asked == right.both
-    assert right.f() == 1.0
-    assert nothing.made == 0
-    assert (nothing.recall == 1.0) == (source == target)
+def test_the_target_itself_is_perfect_and_copying_the_source_predicts_no_edit(source: str, target: str) -> None:
+    perfect, copied = count_edits(source, target, target), count_edits(source, target, source)
+    assert perfect.predicted == perfect.reference == perfect.correct
+    assert perfect.f_score() == 1.0
+    assert copied.predicted == 0
+    assert (copied.recall == 1.0) == (source == target)
 
 
-def test_error_rate_is_letters_to_change_for_each_letter() -> None:
-    assert error_rate(["abcd", "ab"], ["abxd", "ab"]) == pytest.approx(1 / 6)
-    assert error_rate([""], [""]) == 0.0
+def test_the_character_error_rate_is_edit_distance_per_character_of_the_target() -> None:
+    assert character_error_rate(["abcd", "ab"], ["abxd", "ab"]) == pytest.approx(1 / 6)
+    assert character_error_rate([""], [""]) == 0.0
 
 
-def test_chrf_is_told_where_asked() -> None:
+def test_chrf_is_computed_only_on_request() -> None:
     assert chrf(["the cat"], ["the cat"]) == pytest.approx(1.0)
     assert chrf(["the cat"], ["the dog"]) < chrf(["the cat"], ["the car"]) < 1.0
-    assert "chrf" not in summary(["a"], ["a"], Counts(0, 0, 0))
-    assert summary(["abc"], ["abc"], Counts(0, 0, 0), with_chrf=True)["chrf"] == pytest.approx(1.0)
+    assert "chrf" not in summary(["a"], ["a"], EditCounts(0, 0, 0))
+    assert summary(["abc"], ["abc"], EditCounts(0, 0, 0), with_chrf=True)["chrf"] == pytest.approx(1.0)

@@ -1,169 +1,191 @@
-"""Search finds what is likeliest, and with a verifier what is right."""
+"""Beam search finds the most probable text, and with a verifier a valid one."""
 
 import itertools
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from stepedit.actions import DONE, Operation, operation, position
-from stepedit.config import Options
+from stepedit.config import TrainingConfig
+from stepedit.editing.actions import DONE, Operation, operation, position, token
+from stepedit.editing.interpreter import FloatArray, step
+from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 from stepedit.errors import UserError
-from stepedit.evaluation import Looking, predict
-from stepedit.interpreter import step
+from stepedit.inference.beam_search import search
+from stepedit.inference.decoding import Decoding
+from stepedit.inference.predict import predict
 from stepedit.programmers.pointer import WIDTH
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
-from stepedit.search import search
-from stepedit.sequences import BoolArray, Sequences
-from stepedit.tasks.task import Task
+from stepedit.tasks.base import Task
+
+Text = tuple[int, ...]
+Action = tuple[int, ...]
 
 
-class Scripted:
-    """A programmer whose probabilities are known: a fixed random distribution over a few actions for each text."""
+class RandomPolicy:
+    """A policy with known probabilities: a fixed random distribution over a few actions for each text."""
 
-    def __init__(self, task: Task, count: int) -> None:
-        self.task, self.count = task, count
-        self.asked = list[int]()
+    def __init__(self, task: Task, num_actions: int) -> None:
+        self.task, self.num_actions = task, num_actions
+        self.batch_sizes = list[int]()
 
-    def known(self, text: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
+    def distribution(self, text: Text) -> list[tuple[Action, float]]:
+        """Return actions and their log-probabilities, the most probable first."""
         rng = np.random.default_rng([len(text), *text])
         fields = len(self.task.template.fields)
         tokens = sorted(self.task.template.tokens)
         actions = {(DONE,) * fields}
-        while len(actions) < self.count:
-            actions.add((4 * int(rng.integers(0, len(text) + 1)) + 1, 4 * int(rng.choice(tokens))))
-        chances = rng.dirichlet(np.ones(self.count))
-        return sorted(zip(sorted(actions), np.log(chances).tolist(), strict=True), key=lambda pair: -pair[1])
+        while len(actions) < self.num_actions:
+            actions.add((position(int(rng.integers(0, len(text) + 1))), token(int(rng.choice(tokens)))))
+        probabilities = rng.dirichlet(np.ones(self.num_actions))
+        return _sorted(sorted(actions), probabilities)
 
-    def propose(self, ids_BT: Tensor, lengths_B: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        self.asked.append(len(ids_BT))
-        rows = [self.known(tuple(row[:size])) for row, size in zip(ids_BT.tolist(), lengths_B.tolist(), strict=True)]
-        fill = [((DONE, DONE), float("-inf"))] * width
-        best = [(row + fill)[:width] for row in rows]
-        return torch.tensor([[a for a, _ in row] for row in best]), torch.tensor([[p for _, p in row] for row in best])
+    def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        self.batch_sizes.append(len(texts))
+        missing = [((DONE, DONE), float("-inf"))] * k
+        best = [(self.distribution(tuple(row)) + missing)[:k] for row in texts.rows()]
+        actions = np.array([[action for action, _ in row] for row in best], np.int64)
+        return actions, np.array([[log_prob for _, log_prob in row] for row in best])
 
 
-def every_way(programmer: Scripted, source: tuple[int, ...], turns: int) -> dict[tuple[int, ...], float]:
-    """All texts that can be finished in so many turns, each with its likeliest way's log-probability."""
-    reached, finished = {source: 0.0}, dict[tuple[int, ...], float]()
-    for _ in range(turns):
-        following = dict[tuple[int, ...], float]()
-        for text, score in reached.items():
-            for action, chance in programmer.known(text):
-                after, done, _ = step(text, action, programmer.task.template)
-                place = finished if done else following
-                place[after] = max(place.get(after, float("-inf")), score + chance)
-        reached = following
+class SwappingPolicy(RandomPolicy):
+    """A policy that returns to earlier texts: it swaps neighbors, there and back again."""
+
+    def distribution(self, text: Text) -> list[tuple[Action, float]]:
+        rng = np.random.default_rng([len(text), *text])
+        swap = operation(Operation.SWAP)
+        actions = [(DONE, DONE), *((swap, position(index)) for index in range(len(text) - 1))]
+        return _sorted(actions, rng.dirichlet(np.ones(len(actions))))
+
+
+class EndlessPolicy(RandomPolicy):
+    """A policy that never predicts DONE."""
+
+    def distribution(self, text: Text) -> list[tuple[Action, float]]:
+        return [pair for pair in super().distribution(text) if pair[0] != (DONE, DONE)]
+
+
+def _sorted(actions: list[Action], probabilities: FloatArray) -> list[tuple[Action, float]]:
+    return sorted(zip(actions, np.log(probabilities).tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def all_results(policy: RandomPolicy, source: Text, max_steps: int) -> dict[Text, float]:
+    """Return all texts that can be finished in so many steps, each with the log-probability of its best path."""
+    active, finished = {source: 0.0}, dict[Text, float]()
+    for _ in range(max_steps):
+        following = dict[Text, float]()
+        for text, score in active.items():
+            for action, log_prob in policy.distribution(text):
+                after, done, _ = step(text, action, policy.task.template)
+                reached = finished if done else following
+                reached[after] = max(reached.get(after, float("-inf")), score + log_prob)
+        active = following
     return finished
 
 
-def test_a_wide_beam_finds_the_likeliest_result() -> None:
+def accept_nothing(sources: Sequences, predictions: Sequences) -> BoolArray:
+    return np.zeros(len(predictions), np.bool_)
+
+
+def test_a_wide_beam_finds_the_most_probable_result() -> None:
     task = TASKS["aor"](numbers=4, length=3)
-    programmer = Scripted(task, count=3)
+    policy = RandomPolicy(task, num_actions=3)
     sources = task.vocabulary.encode(["2 3 4", "5 5 2", "4 2 2", "3 2 5"])
-    outcomes = search(sources, programmer, task.template, limit=4, width=40, trace=True)
+    outcomes = search(sources, policy.top_k, task.template, max_steps=4, beam_size=40, trace=True)
     for source, outcome in zip(sources.rows(), outcomes, strict=True):
-        ways = every_way(programmer, tuple(source), 4)
+        results = all_results(policy, tuple(source), 4)
         assert outcome.finished
-        assert outcome.tokens == max(ways, key=lambda text: ways[text])
+        assert outcome.tokens == max(results, key=lambda text: results[text])
         assert len(outcome.trace) == outcome.steps
-        done = dict(programmer.known(outcome.tokens))[(DONE, DONE)]
-        told = np.prod([step.confidence for step in outcome.trace]) * np.exp(done)
-        assert told == pytest.approx(np.exp(ways[outcome.tokens]), rel=1e-4)
+        done = dict(policy.distribution(outcome.tokens))[(DONE, DONE)]
+        traced = np.prod([step.confidence for step in outcome.trace]) * np.exp(done)
+        assert traced == pytest.approx(np.exp(results[outcome.tokens]), rel=1e-4)
         assert (outcome.trace[-1].state if outcome.trace else tuple(source)) == outcome.tokens
 
 
-def test_the_verifier_decides_and_what_it_accepts_leaves_the_batch() -> None:
+def test_the_verifier_decides_and_accepted_sources_leave_the_batch() -> None:
     task = TASKS["aor"](numbers=4, length=3)
-    programmer = Scripted(task, count=4)
+    policy = RandomPolicy(task, num_actions=4)
     sources = task.vocabulary.encode([" ".join(text) for text in itertools.product("2345", repeat=3)])
-    wanted = {tuple(source): len(source) + 1 + index % 2 for index, source in enumerate(sources.rows())}
+    lengths = {tuple(source): len(source) + 1 + index % 2 for index, source in enumerate(sources.rows())}
 
-    def check(asked: Sequences, texts: Sequences) -> BoolArray:
-        return np.array([wanted[tuple(source)] for source in asked.rows()]) == texts.lengths
+    def verifier(sources: Sequences, predictions: Sequences) -> BoolArray:
+        return np.array([lengths[tuple(source)] for source in sources.rows()]) == predictions.lengths
 
-    outcomes = search(sources, programmer, task.template, limit=4, width=50, check=check)
-    assert [len(outcome.tokens) for outcome in outcomes] == list(wanted.values())
-    assert programmer.asked == sorted(programmer.asked, reverse=True)
-    assert programmer.asked[-1] < programmer.asked[0]
-
-
-class Swapping(Scripted):
-    """One whose texts come back: it swaps neighbours, there and back again."""
-
-    def known(self, text: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
-        rng = np.random.default_rng([len(text), *text])
-        swap = operation(Operation.SWAP)
-        actions = [(DONE, DONE), *((swap, position(place)) for place in range(len(text) - 1))]
-        chances = rng.dirichlet(np.ones(len(actions)))
-        return sorted(zip(actions, np.log(chances).tolist(), strict=True), key=lambda pair: -pair[1])
+    outcomes = search(sources, policy.top_k, task.template, max_steps=4, beam_size=50, verifier=verifier)
+    assert [len(outcome.tokens) for outcome in outcomes] == list(lengths.values())
+    assert policy.batch_sizes == sorted(policy.batch_sizes, reverse=True)
+    assert policy.batch_sizes[-1] < policy.batch_sizes[0]
 
 
-def test_texts_that_come_back_are_followed_once() -> None:
+def test_a_text_that_returns_is_followed_once() -> None:
     task = TASKS["sort"](numbers=9, length=3)
-    programmer = Swapping(task, count=3)
+    policy = SwappingPolicy(task, num_actions=3)
     sources = task.vocabulary.encode(["1 2 3", "3 3 1", "4 8 2", "5 6 7"])
-    outcomes = search(sources, programmer, task.template, limit=6, width=30, trace=True)
+    outcomes = search(sources, policy.top_k, task.template, max_steps=6, beam_size=30, trace=True)
     for source, outcome in zip(sources.rows(), outcomes, strict=True):
-        ways = every_way(programmer, tuple(source), 6)
-        assert outcome.tokens == max(ways, key=lambda text: ways[text])
-    never = search(sources, programmer, task.template, 50, 30, lambda asked, texts: np.zeros(len(texts), np.bool_))
-    assert len(programmer.asked) < 20, "there are at most six orders of three integers"
-    assert [outcome.tokens for outcome in never] == [outcome.tokens for outcome in outcomes]
+        results = all_results(policy, tuple(source), 6)
+        assert outcome.tokens == max(results, key=lambda text: results[text])
+    rejected = search(sources, policy.top_k, task.template, 50, 30, accept_nothing)
+    assert len(policy.batch_sizes) < 20, "there are at most six orders of three integers"
+    assert [outcome.tokens for outcome in rejected] == [outcome.tokens for outcome in outcomes]
 
 
-def test_nothing_accepted_leaves_the_likeliest_and_nothing_finished_what_there_is() -> None:
+def test_if_the_verifier_accepts_nothing_the_most_probable_result_is_taken() -> None:
     task = TASKS["aor"](numbers=4, length=3)
-    programmer = Scripted(task, count=3)
+    policy = RandomPolicy(task, num_actions=3)
     sources = task.vocabulary.encode(["2 3 4"])
-    never = search(sources, programmer, task.template, 4, 40, check=lambda asked, texts: np.zeros(len(texts), np.bool_))
-    free = search(sources, programmer, task.template, 4, 40)
-    assert never[0].tokens == free[0].tokens
-    (none,) = search(sources, programmer, task.template, limit=0, width=3)
-    assert (none.tokens, none.finished) == (tuple(sources.rows()[0]), False)
+    rejected = search(sources, policy.top_k, task.template, 4, 40, verifier=accept_nothing)
+    unverified = search(sources, policy.top_k, task.template, 4, 40)
+    assert rejected[0].tokens == unverified[0].tokens
 
-    class Endless(Scripted):
-        def known(self, text: tuple[int, ...]) -> list[tuple[tuple[int, ...], float]]:
-            return [pair for pair in super().known(text) if pair[0] != (DONE, DONE)]
 
-    (endless,) = search(sources, Endless(task, count=3), task.template, limit=3, width=2, trace=True)
-    assert (len(endless.tokens), endless.finished, endless.steps, len(endless.trace)) == (6, False, 3, 3)
-    assert endless.trace[-1].state == endless.tokens
+def test_if_nothing_is_finished_the_most_probable_state_is_taken() -> None:
+    task = TASKS["aor"](numbers=4, length=3)
+    sources = task.vocabulary.encode(["2 3 4"])
+    policy = RandomPolicy(task, num_actions=3)
+    (unedited,) = search(sources, policy.top_k, task.template, max_steps=0, beam_size=3)
+    assert (unedited.tokens, unedited.finished) == (tuple(sources.rows()[0]), False)
+    endless = EndlessPolicy(task, num_actions=3)
+    (outcome,) = search(sources, endless.top_k, task.template, max_steps=3, beam_size=2, trace=True)
+    assert (len(outcome.tokens), outcome.finished, outcome.steps, len(outcome.trace)) == (6, False, 3, 3)
+    assert outcome.trace[-1].state == outcome.tokens
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", PROGRAMMERS)
-def test_proposals_are_distinct_ordered_and_begin_with_what_is_written(name: str, task: str) -> None:
+def test_top_k_actions_are_distinct_and_sorted_and_start_with_the_prediction(name: str, task: str) -> None:
     method = METHODS["recurrence"](TASKS[task]())
+    config = TrainingConfig.model_validate({"hidden_size": 16, "num_heads": 2})
     if name == "seq2seq" and method.task.template.copies:
         with pytest.raises(UserError, match="cannot copy"):
-            PROGRAMMERS[name].for_method(method, Options())  # type: ignore[call-arg]
+            PROGRAMMERS[name].from_config(method, config)
         return
     torch.manual_seed(1)
-    net = PROGRAMMERS[name].for_method(method, Options.model_validate({"hidden": 16, "heads": 2})).eval()
+    net = PROGRAMMERS[name].from_config(method, config).eval()
     sources = method.task.generate(12, np.random.default_rng(0)).sources
-    ids, lengths = torch.from_numpy(sources.ids), torch.from_numpy(sources.lengths)
-    actions, says = net.propose(ids, lengths, 7)
-    written = net.write(ids, lengths)
-    if name == "pointer":  # the likeliest action as a whole is written, not the likeliest field after field
-        actions_4, says_4 = net.propose(ids, lengths, WIDTH)
-        assert torch.equal(written.symbols, actions_4[:, 0])
-        torch.testing.assert_close(written.confidence, says_4[:, 0].exp())
-    assert (says[:, 0].exp() >= written.confidence - 1e-5).all()
-    assert (says.diff(dim=1) <= 0).all()
-    for row, chances in zip(actions.tolist(), says.tolist(), strict=True):
-        possible = [tuple(action) for action, chance in zip(row, chances, strict=True) if chance > float("-inf")]
+    actions, log_probs = net.top_k(sources, 7)
+    prediction = net.predict(sources)
+    if name == "pointer":  # it predicts the most probable action as a whole, not field by field
+        best, best_log_probs = net.top_k(sources, WIDTH)
+        assert np.array_equal(prediction.symbols, best[:, 0])
+        np.testing.assert_allclose(np.exp(prediction.log_probs), np.exp(best_log_probs[:, 0]), rtol=1.3e-6, atol=1e-5)
+    assert (np.exp(log_probs[:, 0]) >= np.exp(prediction.log_probs) - 1e-5).all()
+    assert (log_probs[:, 1:] <= log_probs[:, :-1]).all()
+    for row, row_log_probs in zip(actions.tolist(), log_probs.tolist(), strict=True):
+        possible = [tuple(action) for action, each in zip(row, row_log_probs, strict=True) if each > float("-inf")]
         assert len(set(possible)) == len(possible)
-    assert (says.exp().sum(1) <= 1 + 1e-4).all()
+    assert (np.exp(log_probs).sum(1) <= 1 + 1e-4).all()
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_any_programmer_can_be_searched_with(task: str) -> None:
+def test_beam_search_works_for_every_task(task: str) -> None:
     method = METHODS["recurrence"](TASKS[task]())
-    net = PROGRAMMERS["pointer"].for_method(method, Options.model_validate({"hidden": 16, "heads": 2}))
+    config = TrainingConfig.model_validate({"hidden_size": 16, "num_heads": 2})
+    net = PROGRAMMERS["pointer"].from_config(method, config)
     sources = method.task.generate(9, np.random.default_rng(0)).sources
-    outcomes = predict(net, method, sources.rows(), trace=True, looking=Looking(beam=3, verify=method.task.checks))
+    decoding = Decoding(beam_size=3, verify=method.task.verifiable)
+    outcomes = predict(net, method, sources.rows(), decoding, trace=True)
     assert len(outcomes) == 9
     for source, outcome in zip(sources.rows(), outcomes, strict=True):
         assert (outcome.trace[-1].state if outcome.trace else tuple(source)) == outcome.tokens

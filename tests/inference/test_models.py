@@ -1,20 +1,22 @@
 """The models that come with stepedit."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from stepedit import checkpoints
-from stepedit.editor import Editor
+from stepedit.data.dataset import load_splits
 from stepedit.errors import UserError
-from stepedit.evaluation import evaluate
-from stepedit.serving.shelf import Shelf
-from stepedit.training import load_pairs
-from stepedit.tuning import tune
+from stepedit.evaluation.evaluate import evaluate_pairs
+from stepedit.evaluation.threshold import tune
+from stepedit.inference import model_folder
+from stepedit.inference.decoding import Decoding
+from stepedit.inference.editor import Editor
+from stepedit.server.model_store import ModelStore
 
-LEAST = {"aor": 0.75, "aes": 0.97, "aec": 0.55}  # of the headline figure on 300 pairs it has not seen
+MIN_SCORES = {"aor": 0.75, "aes": 0.97, "aec": 0.55}  # of the headline metric on 300 test pairs
 TEXTS = {
     "spelling": {"a catagory, definately!": "a category, definitely!", "日本 42": "日本 42"},
     "punctuation": {
@@ -26,54 +28,86 @@ TEXTS = {
         ),
     },
 }
-COMMAND = [sys.executable, "-c", "from stepedit.cli import main; main()"]
+# results of stepedit 0.1 for each model and decoding, with steps as [operation, position]
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+DECODINGS = {
+    "greedy": Decoding(),
+    "any": Decoding(min_confidence=0.0),
+    "beam5": Decoding(beam_size=5),
+    "beam10verify": Decoding(beam_size=10, verify=True),
+}
+COMMAND = [sys.executable, "-m", "stepedit"]
 
 
-def test_they_are_there() -> None:
-    assert set(checkpoints.shipped_models()) == {*LEAST, *TEXTS}
+def test_all_models_are_in_the_package() -> None:
+    assert set(model_folder.shipped_models()) == {*MIN_SCORES, *TEXTS}
 
 
-@pytest.mark.parametrize("name", [*LEAST, *TEXTS])
-def test_it_is_small_and_says_how_it_was_made(name: str) -> None:
-    folder = checkpoints.find(name)
-    assert checkpoints.is_shipped(folder)
+@pytest.mark.parametrize("name", [*MIN_SCORES, *TEXTS])
+def test_a_model_is_small_and_has_its_training_command(name: str) -> None:
+    folder = model_folder.find(name)
+    assert model_folder.is_shipped(folder)
     assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
-    run = checkpoints.read_run(folder)
+    run = model_folder.read_config(folder)
     assert f"stepedit train {run.task} " in (folder / "README.md").read_text()
     assert run.data is None or not Path(run.data).is_absolute()
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_it_edits_text(name: str) -> None:
-    edited = Editor.load(name).edit(list(TEXTS[name]))
-    assert [one.text for one in edited] == list(TEXTS[name].values())
+def test_a_text_model_corrects_text(name: str) -> None:
+    results = Editor.load(name).edit(list(TEXTS[name]))
+    assert [result.text for result in results] == list(TEXTS[name].values())
 
 
-@pytest.mark.parametrize("name", LEAST)
-def test_it_is_right(name: str) -> None:
+@pytest.mark.parametrize("key", GOLDEN)
+def test_results_are_the_same_as_before(key: str) -> None:
+    name, decoding = key.split("/")
+    results = Editor.load(name).edit([case["source"] for case in GOLDEN[key]], DECODINGS[decoding], trace=True)
+    found = [
+        {
+            "source": result.source,
+            "text": result.text,
+            "finished": result.finished,
+            "steps": [[step.operation, step.position] for step in result.steps],
+        }
+        for result in results
+    ]
+    assert found == GOLDEN[key]
+
+
+def test_golden_results_cover_every_model_and_decoding() -> None:
+    kinds = dict.fromkeys(MIN_SCORES, ("greedy", "beam5", "beam10verify")) | dict.fromkeys(
+        TEXTS, ("greedy", "beam5", "any")
+    )
+    assert set(GOLDEN) == {f"{name}/{kind}" for name in kinds for kind in kinds[name]}
+    assert all(len(cases) == 12 for cases in GOLDEN.values())
+
+
+@pytest.mark.parametrize("name", MIN_SCORES)
+def test_a_model_reaches_its_score_on_generated_test_pairs(name: str) -> None:
     editor = Editor.load(name)
-    assert editor.run.data is None, "anyone can make its data again"
-    pairs = load_pairs(editor.run)["test"].take(slice(300))
-    scores = evaluate(editor.programmer, editor.method, pairs).means()
-    assert scores[editor.method.task.metrics[0]] > LEAST[name]
+    assert editor.run.data is None, "its data can be generated again"
+    pairs = load_splits(editor.run)["test"].take(slice(300))
+    scores = evaluate_pairs(editor.policy, editor.method, pairs).means()
+    assert scores[editor.method.task.metrics[0]] > MIN_SCORES[name]
 
 
-def test_it_answers_from_any_folder_and_stays_as_it_came(tmp_path: Path) -> None:
-    before = sorted(path.name for path in checkpoints.find("aor").iterdir())
-    said = subprocess.run([*COMMAND, "edit", "aor", "6 10 9 5 2"], capture_output=True, text=True, cwd=tmp_path)
-    assert said.stdout.split()[-2:] == ["==", "2"], said.stderr
-    with pytest.raises(UserError, match="stays as it came"):
+def test_a_model_works_from_any_folder_and_is_never_changed(tmp_path: Path) -> None:
+    before = sorted(path.name for path in model_folder.find("aor").iterdir())
+    edited = subprocess.run([*COMMAND, "edit", "aor", "6 10 9 5 2"], capture_output=True, text=True, cwd=tmp_path)
+    assert edited.stdout.split()[-2:] == ["==", "2"], edited.stderr
+    with pytest.raises(UserError, match="a model that comes with stepedit can't be changed"):
         tune(Path("aor"))
-    made = subprocess.run([*COMMAND, "export", "aor", "--out", "own"], capture_output=True, text=True, cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
+    exported = subprocess.run([*COMMAND, "export", "aor", "--out", "own"], capture_output=True, text=True, cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
     assert Editor.load(tmp_path / "own").edit(["6 10 9 5 2"])[0].finished
-    assert sorted(path.name for path in checkpoints.find("aor").iterdir()) == before
+    assert sorted(path.name for path in model_folder.find("aor").iterdir()) == before
 
 
-def test_a_single_text_is_not_taken_for_many() -> None:
+def test_a_single_text_instead_of_a_list_is_refused() -> None:
     with pytest.raises(UserError, match="a list of texts"):
         Editor.load("aor").edit("6 10 9 5 2")
 
 
-def test_the_server_takes_them_if_it_is_told_nothing() -> None:
-    assert {*LEAST, *TEXTS} <= set(Shelf.load([]).editors)
+def test_a_server_without_named_models_loads_all_of_them() -> None:
+    assert {*MIN_SCORES, *TEXTS} <= set(ModelStore.load([]).editors)

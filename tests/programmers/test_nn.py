@@ -1,4 +1,4 @@
-"""Faster ways through a layer give what the plain one gives."""
+"""The optimized paths of the layers give the same as the plain ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from stepedit.config import Options
-from stepedit.programmers.layers import SHORT, DecoderBlock, EncoderBlock, Heads, Layout, Memory, attend
+from stepedit.config import TrainingConfig
+from stepedit.programmers.nn.attention import SHORT, EncoderOutput, MultiHeadAttention, attend
+from stepedit.programmers.nn.transformer import DecoderBlock, EncoderBlock, Layout
 from stepedit.programmers.pointer import Pointer
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
 
 HIDDEN, HEADS = 16, 4
 
 
-def masked(lengths: list[int]) -> Tensor:
-    """(B, T) true where a text of that length has a token."""
+def mask_of(lengths: list[int]) -> Tensor:
+    """Return (B, T), true where a text of that length has a token."""
     return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
 
 
@@ -26,52 +27,53 @@ def masked(lengths: list[int]) -> Tensor:
 @pytest.mark.parametrize("padded", [False, True])
 def test_attention_without_gradients_is_the_same(tokens: int, padded: bool) -> None:
     query, key, value = (torch.randn(3, HEADS, tokens, 8) for _ in range(3))
-    mask = masked([tokens, 0, tokens - 1])[:, None, None] if padded else None
+    mask = mask_of([tokens, 0, tokens - 1])[:, None, None] if padded else None
     with torch.no_grad():
-        got = attend(query, key, value, mask)
-    torch.testing.assert_close(got, scaled_dot_product_attention(query, key, value, attn_mask=mask))
+        attended = attend(query, key, value, mask)
+    torch.testing.assert_close(attended, scaled_dot_product_attention(query, key, value, attn_mask=mask))
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_single_look_is_like_any_other(shared: bool) -> None:
-    look, mask = Heads(HIDDEN, HEADS), masked([6, 0, 4])
-    memory = Memory(torch.randn(3, 6, HIDDEN), mask, torch.zeros(3, HIDDEN))
+def test_attention_from_a_single_query_is_the_same(shared: bool) -> None:
+    attention, mask = MultiHeadAttention(HIDDEN, HEADS), mask_of([6, 0, 4])
+    encoded = EncoderOutput(torch.randn(3, 6, HIDDEN), mask, torch.zeros(3, HIDDEN))
     x = torch.randn(1 if shared else 3, 1, HIDDEN)
-    plain = look(x.expand(3, -1, -1), look.keys_values(memory.states), mask[:, None, None])
-    torch.testing.assert_close(look.once(x, memory), plain)
+    plain = attention(x.expand(3, -1, -1), attention.keys_values(encoded.states), mask[:, None, None])
+    torch.testing.assert_close(attention.single_query(x, encoded), plain)
 
 
-def test_the_first_of_several_places_is_what_it_is_alone() -> None:
-    block, mask = DecoderBlock(HIDDEN, HEADS, 0.0), masked([5, 3])
-    memory = Memory(torch.randn(2, 5, HIDDEN), mask, torch.zeros(2, HIDDEN))
+def test_the_first_of_several_decoder_positions_is_the_same_as_alone() -> None:
+    block, mask = DecoderBlock(HIDDEN, HEADS, 0.0), mask_of([5, 3])
+    encoded = EncoderOutput(torch.randn(2, 5, HIDDEN), mask, torch.zeros(2, HIDDEN))
     x = torch.randn(2, 3, HIDDEN)
-    torch.testing.assert_close(block(x[:, :1], memory)[0], block(x, memory)[0][:, :1])
+    torch.testing.assert_close(block(x[:, :1], encoded)[0], block(x, encoded)[0][:, :1])
 
 
-@given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=5), taught=st.booleans())
-def test_texts_of_one_length_are_read_as_among_others(lengths: list[int], taught: bool) -> None:
+@given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=5), gradients=st.booleans())
+def test_a_text_is_encoded_the_same_alone_and_in_a_padded_batch(lengths: list[int], gradients: bool) -> None:
     torch.manual_seed(0)
-    block, mask = EncoderBlock(HIDDEN, HEADS, 0.0), masked(lengths)
+    block, mask = EncoderBlock(HIDDEN, HEADS, 0.0), mask_of(lengths)
     x, layout = torch.randn(*mask.shape, HIDDEN), Layout.of(mask)
-    with torch.set_grad_enabled(taught):
-        together = layout.spread(block(layout.pack(x), layout))
+    with torch.set_grad_enabled(gradients):
+        together = layout.unpack(block(layout.pack(x), layout))
         assert not together[~mask].any()
         for row, length in enumerate(lengths):
-            alone = Layout.of(torch.ones(1, length, dtype=torch.bool))
-            assert alone.places is None
-            read = alone.spread(block(alone.pack(x[row : row + 1, :length]), alone))
-            torch.testing.assert_close(together[row, :length], read[0])
+            single = Layout.of(torch.ones(1, length, dtype=torch.bool))
+            assert single.positions is None
+            alone = single.unpack(block(single.pack(x[row : row + 1, :length]), single))
+            torch.testing.assert_close(together[row, :length], alone[0])
 
 
-def test_pointing_is_a_product_with_each_place_as_an_operation_sees_it() -> None:
+def test_position_logits_are_products_with_each_operations_projection_of_each_position() -> None:
     method = METHODS["recurrence"](TASKS["aec"]())
-    net = PROGRAMMERS["pointer"].for_method(method, Options.preset("fast", layers=1, hidden=HIDDEN, others=0.0))
+    config = TrainingConfig.model_validate({"num_layers": 1, "hidden_size": HIDDEN, "plan_loss_weight": 0.0})
+    net = PROGRAMMERS["pointer"].from_config(method, config)
     assert isinstance(net, Pointer)
-    turns, states = torch.randn(2, 3, HIDDEN), torch.randn(2, 5, HIDDEN)
-    seen = net.place(states).view(2, -1, HIDDEN)
-    torch.testing.assert_close(net._pointing(turns, states), turns @ seen.transpose(1, 2))
+    plan, states = torch.randn(2, 3, HIDDEN), torch.randn(2, 5, HIDDEN)
+    projected = net.position_head(states).view(2, -1, HIDDEN)
+    torch.testing.assert_close(net._position_products(plan, states), plan @ projected.transpose(1, 2))
 
 
-def test_tokens_know_their_texts() -> None:
-    assert Layout.of(masked([2, 3])).rows().tolist() == [0, 0, 1, 1, 1]
-    assert Layout.of(masked([2, 2])).rows().tolist() == [0, 0, 1, 1]
+def test_a_layout_knows_the_text_of_each_packed_token() -> None:
+    assert Layout.of(mask_of([2, 3])).rows().tolist() == [0, 0, 1, 1, 1]
+    assert Layout.of(mask_of([2, 2])).rows().tolist() == [0, 0, 1, 1]

@@ -1,4 +1,4 @@
-"""A person's own pairs, from a file to an editor: the commands, run as a user runs them."""
+"""Your own pairs, from a file to an editor: the commands, run as a user runs them."""
 
 import json
 import random
@@ -10,22 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit import corruption, datasets
-from stepedit.changes import Change, applied
-from stepedit.commands.evaluate import MOST_GROUPS, ranges
-from stepedit.datasets import Lines
-from stepedit.editor import Editor
+from stepedit.cli.evaluate import MAX_GROUPS, ranges
+from stepedit.data.dataset import split_by_target
+from stepedit.data.readers import Lines
+from stepedit.editing.trace import Change, apply_changes
 from stepedit.errors import DataError
-from stepedit.lexicon import Lexicon
+from stepedit.inference.editor import Editor
 from stepedit.registry import TASKS
 from stepedit.tasks.parallel_text import ParallelText
-from tests.test_cli_training import COMMAND, stepedit
+from stepedit.text import noise
+from stepedit.text.lexicon import Lexicon
+from tests.cli.test_train import COMMAND, stepedit
 
-SMALL = ["--hidden", "32", "--heads", "2", "--layers", "1", "--batch", "32", "--rate", "0.005", "--threads", "1"]
-QUIRK = "مرحبا\u200f \x00 😀 e\u0301 \ttab"
+SMALL = [
+    *("--hidden-size", "32", "--num-heads", "2", "--num-layers", "1"),
+    *("--batch-size", "32", "--learning-rate", "0.005", "--threads", "1"),
+]
+UNUSUAL = "مرحبا\u200f \x00 😀 e\u0301 \ttab"
 
 
-def words(count: int, seed: int = 0) -> list[str]:
+def random_words(count: int, seed: int = 0) -> list[str]:
     rng = random.Random(seed)
     return sorted({"".join(rng.choices("abcdefgk", k=rng.randint(3, 8))) for _ in range(count)})
 
@@ -34,7 +38,7 @@ def words(count: int, seed: int = 0) -> list[str]:
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every k was typed as a q; some lines have none."""
     path = tmp_path_factory.mktemp("text") / "pairs.tsv"
-    lines = [" ".join(pair) for pair in zip(words(600), words(600, seed=1), strict=False)]
+    lines = [" ".join(pair) for pair in zip(random_words(600), random_words(600, seed=1), strict=False)]
     path.write_text("".join(f"{line.replace('k', 'q')}\t{line}\n" for line in lines))
     return path
 
@@ -42,70 +46,69 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(pairs: Path) -> Path:
     folder = pairs.parent / "run"
-    made = stepedit("train", "--data", pairs, *SMALL, "--max-epochs", 20, "--out", folder)
-    assert made.returncode == 0, made.stderr
-    assert "text recurrence online" in made.stdout
-    assert "100.0% of the pairs can be expressed" in made.stdout
-    assert "divided by target" in made.stdout
+    trained = stepedit("train", "--data", pairs, *SMALL, "--max-epochs", 20, "--out", folder)
+    assert trained.returncode == 0, trained.stderr
+    assert "text recurrence online" in trained.stdout
+    assert "100.0% of the pairs can be expressed" in trained.stdout
+    assert "split by target" in trained.stdout
     return folder
 
 
-def test_what_was_learned_holds_for_words_never_seen(run: Path) -> None:
-    shown = json.loads(stepedit("evaluate", run, "--json").stdout)
-    edited, left = shown["summary"]["edited"], shown["summary"]["left as it is"]
-    assert edited["exact"] > 0.9 > left["exact"]
+def test_a_model_generalizes_to_unseen_words(run: Path) -> None:
+    scores = json.loads(stepedit("evaluate", run, "--json").stdout)
+    edited, copied = scores["summary"]["edited"], scores["summary"]["copied source"]
+    assert edited["exact"] > 0.9 > copied["exact"]
     assert edited["f0.5"] > 0.9
-    assert left["recall"] == 0.0 < left["precision"]
-    assert edited["cer"] < left["cer"] / 5
-    assert shown["metrics"]["sequence"][0] == pytest.approx(edited["exact"])
-    shown_too = stepedit("evaluate", run, "--split", "val", "--chrf").stdout
-    assert "left as it is" in shown_too
-    assert "chrf" in shown_too
+    assert copied["recall"] == 0.0 < copied["precision"]
+    assert edited["cer"] < copied["cer"] / 5
+    assert scores["metrics"]["sequence"][0] == pytest.approx(edited["exact"])
+    table = stepedit("evaluate", run, "--split", "val", "--chrf").stdout
+    assert "copied source" in table
+    assert "chrf" in table
 
 
-def test_lines_come_back_in_order_with_their_own_ends(run: Path) -> None:
-    lines = ["aqa", "", "bab", QUIRK.replace("\n", ""), "qqb " * 40]
-    given = "\n".join(lines[:2]) + "\r\n" + "\n".join(lines[2:])  # the last without an end
-    done = subprocess.run([*COMMAND, "edit", str(run)], input=given.encode(), capture_output=True, check=True)
-    results = done.stdout.decode().split("\n")
+def test_lines_are_printed_in_order_with_their_own_line_ends(run: Path) -> None:
+    lines = ["aqa", "", "bab", UNUSUAL.replace("\n", ""), "qqb " * 40]
+    given = "\n".join(lines[:2]) + "\r\n" + "\n".join(lines[2:])  # the last one without a line end
+    edited = subprocess.run([*COMMAND, "edit", str(run)], input=given.encode(), capture_output=True, check=True)
+    results = edited.stdout.decode().split("\n")
     assert results[:3] == ["aka", "\r", "bab"]
     assert "q" not in results[4]
     assert len(results) == len(lines)
-    spread = subprocess.run(
-        [*COMMAND, "edit", str(run), "--workers", "2"], input=given.encode(), capture_output=True, check=True
+    in_processes = subprocess.run(
+        [*COMMAND, "edit", str(run), "--num-workers", "2"], input=given.encode(), capture_output=True, check=True
     )
-    assert spread.stdout == done.stdout
+    assert in_processes.stdout == edited.stdout
 
 
-def test_every_change_has_its_place_and_can_be_refused(run: Path) -> None:
-    told = json.loads(stepedit("edit", run, "aqa bab qeg " * 10, "--json").stdout)
-    changes = [Change(**change) for change in told["changes"]]
+def test_every_change_has_its_span_and_can_be_left_out(run: Path) -> None:
+    result = json.loads(stepedit("edit", run, "aqa bab qeg " * 10, "--json").stdout)
+    changes = [Change(**change) for change in result["changes"]]
     assert len(changes) == 20
-    assert applied(told["source"], changes) == told["text"] == told["source"].replace("q", "k")
-    assert applied(told["source"], changes[1:]).count("q") == 1
-    assert all(told["text"][c.result_start : c.result_stop] == c.after for c in changes)
+    assert apply_changes(result["source"], changes) == result["text"] == result["source"].replace("q", "k")
+    assert apply_changes(result["source"], changes[1:]).count("q") == 1
+    assert all(result["text"][c.result_start : c.result_stop] == c.after for c in changes)
     assert all(0 < change.confidence <= 1 for change in changes)
-    drawn = stepedit("edit", run, "aqa", "--trace").stdout
-    assert "a[q→k]a" in drawn
+    assert "a[q→k]a" in stepedit("edit", run, "aqa", "--trace").stdout
 
 
-def test_onnx_graphs_edit_as_the_weights_do(run: Path, tmp_path: Path) -> None:
-    made = stepedit("export", run, "--onnx", "--out", tmp_path / "graphs")
-    assert (made.returncode, made.stderr) == (0, "")
+def test_onnx_graphs_edit_the_same_as_the_weights(run: Path, tmp_path: Path) -> None:
+    exported = stepedit("export", run, "--onnx", "--out", tmp_path / "graphs")
+    assert (exported.returncode, exported.stderr) == (0, "")
     assert not (tmp_path / "graphs" / "model.safetensors").exists()
     lines = "aqa bab\n\n" + "qek " * 50 + "日本\n"
-    here, there = (stepedit("edit", place, given=lines).stdout for place in (run, tmp_path / "graphs"))
-    assert here == there != lines
-    (tmp_path / "graphs" / "look.onnx").write_bytes(b"no graph")
-    assert "look.onnx: damaged" in stepedit("edit", tmp_path / "graphs", "aqa").stderr
+    by_weights, by_graphs = (stepedit("edit", folder, stdin=lines).stdout for folder in (run, tmp_path / "graphs"))
+    assert by_weights == by_graphs != lines
+    (tmp_path / "graphs" / "read.onnx").write_bytes(b"no graph")
+    assert "read.onnx: damaged" in stepedit("edit", tmp_path / "graphs", "aqa").stderr
 
 
-def test_tuning_keeps_the_best_and_can_be_overruled(run: Path, tmp_path: Path) -> None:
+def test_the_tuned_threshold_is_stored_and_can_be_overridden(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    assert stepedit("export", run, "--out", copy, "--full").returncode == 0
-    shown = stepedit("tune", copy)
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.count("<- taken") == 1
+    assert stepedit("export", run, "--out", copy, "--dtype", "float32").returncode == 0
+    tuned = stepedit("tune", copy)
+    assert tuned.returncode == 0, tuned.stderr
+    assert tuned.stdout.count("<- chosen") == 1
     (copy / "tuned.json").write_text('{"min_confidence": 1.0}')
     assert stepedit("edit", copy, "aqa").stdout == "aqa\n"
     assert stepedit("edit", copy, "aqa", "--min-confidence", "0").stdout == "aka\n"
@@ -113,133 +116,140 @@ def test_tuning_keeps_the_best_and_can_be_overruled(run: Path, tmp_path: Path) -
     assert "tuned.json: damaged" in stepedit("edit", copy, "aqa").stderr
 
 
-def test_a_list_of_words_decides_what_the_beam_finds(run: Path, tmp_path: Path) -> None:
+def test_a_lexicon_decides_between_the_texts_that_the_beam_finds(run: Path, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("aqa 12\nbab 3\n")
-    shown = stepedit("edit", run, "aqa", "--beam", "8", "--lexicon", tmp_path / "words.txt")
-    assert shown.stdout == "aqa\n", "the only one of the list, however unlikely"
-    scored = stepedit("evaluate", run, "--beam", "4", "--lexicon", tmp_path / "words.txt", "--json")
+    edited = stepedit("edit", run, "aqa", "--beam-size", "8", "--lexicon", tmp_path / "words.txt")
+    assert edited.stdout == "aqa\n", "the only known word, however improbable"
+    scored = stepedit("evaluate", run, "--beam-size", "4", "--lexicon", tmp_path / "words.txt", "--json")
     assert json.loads(scored.stdout)["lexicon"] is True
     assert (run / "scores-test-beam-4-lexicon.json").exists()
     (tmp_path / "empty.txt").write_text("1\n...\n")
     (tmp_path / "near.txt").write_text("akattaku\n")
-    shown = stepedit("edit", run, "Aqattaqu", "--lexicon", tmp_path / "near.txt", "--trace")
-    assert shown.stdout.endswith("Akattaku\n")
-    assert not shown.stderr, "the list accepts it"
-    assert "a word on each line" in stepedit("edit", run, "aqa", "--lexicon", tmp_path / "empty.txt").stderr
+    edited = stepedit("edit", run, "Aqattaqu", "--lexicon", tmp_path / "near.txt", "--trace")
+    assert edited.stdout.endswith("Akattaku\n")
+    assert not edited.stderr, "the lexicon accepts it"
+    assert "one word on each line" in stepedit("edit", run, "aqa", "--lexicon", tmp_path / "empty.txt").stderr
 
 
 @pytest.mark.parametrize("method", ["tagging", "end2end"])
-def test_the_other_methods_read_the_same_pairs(method: str, pairs: Path, tmp_path: Path) -> None:
-    made = stepedit("train", "--data", pairs, "--method", method, *SMALL, "--max-epochs", 1, "--out", tmp_path / "r")
-    assert made.returncode == 0, made.stderr
-    assert stepedit("edit", tmp_path / "r", given=f"{QUIRK}\n").returncode == 0
+def test_single_pass_methods_train_on_the_same_pairs(method: str, pairs: Path, tmp_path: Path) -> None:
+    options = ["--data", pairs, "--method", method, *SMALL, "--max-epochs", 1]
+    trained = stepedit("train", *options, "--out", tmp_path / "r")
+    assert trained.returncode == 0, trained.stderr
+    assert stepedit("edit", tmp_path / "r", stdin=f"{UNUSUAL}\n").returncode == 0
 
 
-def test_word_level_learns_capitals_and_full_stops_for_words_it_does_not_know(tmp_path: Path) -> None:
+def test_word_level_learns_case_and_full_stops_for_unknown_words(tmp_path: Path) -> None:
     rng = random.Random(1)
-    known = words(40)
+    known = random_words(40)
     lines = [f"{rng.choice(known)} {rng.choice(known)} {rng.choice(known)}." for _ in range(500)]
-    (tmp_path / "right.txt").write_text("".join(f"{line.capitalize()}\n" for line in lines))
-    (tmp_path / "wrong.txt").write_text("".join(f"{line[:-1]}\n" for line in lines))
-    made = stepedit(
-        *("train", "--data", tmp_path / "wrong.txt", "--targets", tmp_path / "right.txt", "--level", "word"),
+    (tmp_path / "targets.txt").write_text("".join(f"{line.capitalize()}\n" for line in lines))
+    (tmp_path / "sources.txt").write_text("".join(f"{line[:-1]}\n" for line in lines))
+    trained = stepedit(
+        *("train", "--data", tmp_path / "sources.txt", "--target-file", tmp_path / "targets.txt", "--level", "word"),
         *(*SMALL, "--max-epochs", 10, "--out", tmp_path / "r"),
     )
-    assert made.returncode == 0, made.stderr
+    assert trained.returncode == 0, trained.stderr
     assert stepedit("edit", tmp_path / "r", "zyxxy plugh zork").stdout == "Zyxxy plugh zork.\n"
 
 
-def test_pairs_on_standard_input_are_kept_for_going_on(pairs: Path, tmp_path: Path) -> None:
-    made = stepedit("train", "--data", "-", *SMALL, "--max-epochs", 1, "--out", tmp_path / "r", given=pairs.read_text())
-    assert made.returncode == 0, made.stderr
+def test_pairs_from_standard_input_are_kept_in_the_runs_folder(pairs: Path, tmp_path: Path) -> None:
+    options = ["--data", "-", *SMALL, "--max-epochs", 1]
+    trained = stepedit("train", *options, "--out", tmp_path / "r", stdin=pairs.read_text())
+    assert trained.returncode == 0, trained.stderr
     assert stepedit("evaluate", tmp_path / "r").returncode == 0
-    again = stepedit("evaluate", tmp_path / "r", "--data", pairs)
-    assert "all: " in again.stdout, again.stderr
+    other = stepedit("evaluate", tmp_path / "r", "--data", pairs)
+    assert "all: " in other.stdout, other.stderr
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "options", "complaint"),
+    ("name", "content", "options", "message"),
     [
-        ("p.tsv", b"a\ta\nb\tb\nc\tc\n", [], "every source is its target already"),
+        ("p.tsv", b"a\ta\nb\tb\nc\tc\n", [], "every source equals its target"),
         ("p.tsv", b"a\tb\nc\tb\n", [], "1 different targets; train, val and test need one each"),
-        ("p.csv", b"x,y\na,b\n", ["--source", "wrong"], "no column 'wrong'; the columns are: x, y"),
+        ("p.csv", b"x,y\na,b\n", ["--source-column", "wrong"], "no column 'wrong'; the columns are: x, y"),
         ("p.tsv", b"\x89PNG\r\n\x1a\n\x00\xff", [], "not UTF-8"),
         ("p.tsv", b"", [], "the file is empty"),
-        ("p.doc", b"a\tb\n", [], "unknown form '.doc'"),
+        ("p.doc", b"a\tb\n", [], "unknown format '.doc'"),
         ("p.tsv", b"a\tb\nc\td\ne\tf\n", ["--level", "line"], "level: "),
-        ("p.tsv", b"a\tb\nc\td\ne\tf\n", ["--targets", "nowhere.txt"], "nowhere.txt: no such file"),
-        ("p.tsv", b"a\tb\nc\td\ne\tf\n", ["--option", "known=x"], "unknown option 'known'"),
+        ("p.tsv", b"a\tb\nc\td\ne\tf\n", ["--target-file", "nowhere.txt"], "nowhere.txt: no such file"),
+        ("p.tsv", b"a\tb\nc\td\ne\tf\n", ["--task-arg", "known_tokens=x"], "unknown option 'known_tokens'"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(
-    name: str, content: bytes, options: list[str], complaint: str, tmp_path: Path
+def test_unusable_pairs_are_reported_in_one_line(
+    name: str, content: bytes, options: list[str], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    made = stepedit("train", "--data", name, *options, "--max-epochs", 1, "--out", "r", folder=tmp_path)
-    assert made.returncode == 2
-    assert complaint in made.stderr
-    assert made.stderr.count("\n") == 1
+    trained = stepedit("train", "--data", name, *options, "--max-epochs", 1, "--out", "r", folder=tmp_path)
+    assert trained.returncode == 2
+    assert message in trained.stderr
+    assert trained.stderr.count("\n") == 1
     assert not (tmp_path / "r" / "config.json").exists()
 
 
-def test_a_very_long_line_is_edited_whole(run: Path) -> None:
+def test_a_very_long_line_is_edited_completely(run: Path) -> None:
     text = "aqa bab " * 5_000
     result = Editor.load(run).edit([text])[0].text
     assert len(result) == len(text)
     assert result.count("k") > 4_800
 
 
-def test_a_long_line_is_scored_as_the_line_it_is(run: Path, tmp_path: Path) -> None:
-    long, short = "aqa bab " * 30 + "aza", "aqa bab"  # a z is never put right, so nothing of the line counts
+def test_a_long_line_is_scored_as_a_whole(run: Path, tmp_path: Path) -> None:
+    long, short = "aqa bab " * 30 + "aza", "aqa bab"  # a z is never corrected, so the long line is wrong
     pairs = [(long, long.replace("q", "k").replace("z", "x")), (short, short.replace("q", "k"))]
     (tmp_path / "long.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-    shown = json.loads(stepedit("evaluate", run, "--data", tmp_path / "long.tsv", "--json").stdout)
-    assert (shown["pairs"], shown["summary"]["edited"]["exact"]) == (2, 0.5)
+    scores = json.loads(stepedit("evaluate", run, "--data", tmp_path / "long.tsv", "--json").stdout)
+    assert (scores["pairs"], scores["summary"]["edited"]["exact"]) == (2, 0.5)
 
 
-def test_many_groups_are_taken_together() -> None:
+def test_many_groups_of_a_table_are_merged() -> None:
     groups = {length: (10, length / 100) for length in range(1, 51)}
     merged = ranges(groups)
-    assert len(merged) <= MOST_GROUPS
+    assert len(merged) <= MAX_GROUPS
     assert merged[0][0] == "1 to 5"
     assert sum(count for _, count, _ in merged) == 500
     assert merged[0][2] == pytest.approx(0.03)
     assert ranges({1: (5, 0.5), 3: (1, 1.0)}) == [("1", 5, 0.5), ("3", 1, 1.0)]
 
 
-def test_a_line_of_a_million_letters_comes_back_whole() -> None:
+def test_the_segments_of_a_million_characters_are_the_whole_text() -> None:
     task = ParallelText(window=64)
-    words = task.vocabulary.opened()
+    vocabulary = task.vocabulary.opened()
     text = "aqa bab " * 125_000
-    parts = task.windows(words.ids(words.split(text)), words)
-    assert words.text([token for part in parts for token in part]) == text
+    segments = task.segments(vocabulary.ids(vocabulary.split(text)), vocabulary)
+    assert vocabulary.text([token for segment in segments for token in segment.tokens]) == text
     assert len(task.encode([text], [text])) > 10_000
 
 
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), max_size=4))
-def test_windows_of_any_text_are_the_text(texts: list[str]) -> None:
-    of_words = ParallelText(window=7, known=tuple("abc"), brought=("a",))
-    for task in (ParallelText(window=7), ParallelText(level="word", window=3), of_words):
-        names = task.vocabulary.opened()
+def test_the_segments_of_any_text_are_the_text(texts: list[str]) -> None:
+    word_by_word = ParallelText(window=7, known_tokens=tuple("abc"), insertable_tokens=("a",))
+    for task in (ParallelText(window=7), ParallelText(level="word", window=3), word_by_word):
+        vocabulary = task.vocabulary.opened()
         for text in texts:
-            row = names.ids(names.split(text))
-            parts = task.windows(row, names)
-            assert [token for part in parts for token in part] == row
-            assert all(0 < len(part) <= task.window for part in parts if task.editable(part, names))
+            row = vocabulary.ids(vocabulary.split(text))
+            segments = task.segments(row, vocabulary)
+            assert [token for segment in segments for token in segment.tokens] == row
+            assert all(0 < len(segment.tokens) <= task.window for segment in segments if segment.editable)
 
 
-def test_what_was_learned_from_single_words_is_done_word_by_word() -> None:
-    task = ParallelText(window=7, known=("a", "b", "'"), brought=("a",))
-    words = task.vocabulary.opened()
-    parts = task.windows(words.ids(words.split("ab, ba' — Ça7 abababababa")), words)
-    assert [words.text(part) for part in parts] == ["ab", ",", " ", "ba'", " ", "—", " ", "Ça7", " ", "abababa", "baba"]
-    assert [words.text(part) for part in parts if task.editable(part, words)] == ["ab", "ba'", "abababa", "baba"]
-    code = task.windows(words.ids(words.split("http://ab.ba/a, a@b.a (ab)")), words)
-    assert [words.text(part) for part in code if task.editable(part, words)] == ["ab"]
+def test_a_task_learned_from_single_words_edits_word_by_word() -> None:
+    task = ParallelText(window=7, known_tokens=("a", "b", "'"), insertable_tokens=("a",))
+    vocabulary = task.vocabulary.opened()
+
+    def segments(text: str) -> list[tuple[str, bool]]:
+        found = task.segments(vocabulary.ids(vocabulary.split(text)), vocabulary)
+        return [(vocabulary.text(segment.tokens), segment.editable) for segment in found]
+
+    parts = segments("ab, ba' — Ça7 abababababa")
+    assert [text for text, _ in parts] == ["ab", ",", " ", "ba'", " ", "—", " ", "Ça7", " ", "abababa", "baba"]
+    assert [text for text, editable in parts if editable] == ["ab", "ba'", "abababa", "baba"]
+    code = segments("http://ab.ba/a, a@b.a (ab)")
+    assert [text for text, editable in code if editable] == ["ab"]
 
 
 @given(text=st.text("ab. ", max_size=60), other=st.text("ab. ", max_size=60))
-def test_long_pairs_are_cut_where_both_agree(text: str, other: str) -> None:
+def test_long_pairs_are_cut_where_source_and_target_agree(text: str, other: str) -> None:
     task = ParallelText(window=8)
     encoded = task.encode([text], [text])
     assert "".join(task.vocabulary.decode(encoded.sources)) == text
@@ -250,22 +260,21 @@ def test_long_pairs_are_cut_where_both_agree(text: str, other: str) -> None:
 
 
 @given(st.lists(st.tuples(st.text("ab", max_size=3), st.sampled_from("abcdefgh")), min_size=1, max_size=60))
-def test_pairs_are_divided_by_target_and_none_is_lost(rows: list[tuple[str, str]]) -> None:
+def test_pairs_are_split_by_target_and_none_is_lost(rows: list[tuple[str, str]]) -> None:
     lines = Lines([source for source, _ in rows], [target for _, target in rows], "f")
     if len(set(lines.targets)) < 3:
         with pytest.raises(DataError, match="different targets"):
-            datasets.divided(lines)
+            split_by_target(lines)
         return
-    parts = datasets.divided(lines)
-    sides = [set(part.targets) for part in parts.values()]
-    assert all(sides)
-    assert sum(map(len, sides)) == len(set(lines.targets))
-    assert sorted(pair for part in parts.values() for pair in zip(part.sources, part.targets, strict=True)) == sorted(
-        rows
-    )
+    splits = split_by_target(lines)
+    targets = [set(split.targets) for split in splits.values()]
+    assert all(targets)
+    assert sum(map(len, targets)) == len(set(lines.targets))
+    kept = [pair for split in splits.values() for pair in zip(split.sources, split.targets, strict=True)]
+    assert sorted(kept) == sorted(rows)
 
 
-def test_corrupted_text_is_what_was_asked_for(tmp_path: Path) -> None:
+def test_corrupt_makes_the_noise_that_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("Hello, World! It is 3.5 m.\nOK\n\n")
     made = stepedit("corrupt", "t.txt", "--out", "p.jsonl", folder=tmp_path)
     assert made.returncode == 0, made.stderr
@@ -275,36 +284,36 @@ def test_corrupted_text_is_what_was_asked_for(tmp_path: Path) -> None:
         {"source": "ok", "target": "OK"},
     ]
     assert "exists already" in stepedit("corrupt", "t.txt", "--out", "p.jsonl", folder=tmp_path).stderr
-    assert "did you mean 'case'" in stepedit("corrupt", "t.txt", "--drop", "cas", folder=tmp_path).stderr
-    assert "nothing in it changes" in stepedit("corrupt", "t.txt", "--drop", "", folder=tmp_path).stderr
+    assert "did you mean 'case'" in stepedit("corrupt", "t.txt", "--noise", "cas", folder=tmp_path).stderr
+    assert "changes nothing in it" in stepedit("corrupt", "t.txt", "--noise", "", folder=tmp_path).stderr
     rng = np.random.default_rng(0)
-    assert corruption.spoiled("abc def", ["typos", "spaces"], 0.0, rng) == "abc def"
-    assert corruption.spoiled("abcdef " * 9, ["typos"], 0.5, rng) != "abcdef " * 9
+    assert noise.add_noise("abc def", ["typos", "spaces"], 0.0, rng) == "abc def"
+    assert noise.add_noise("abcdef " * 9, ["typos"], 0.5, rng) != "abcdef " * 9
 
 
-def test_every_installation_has_a_text_to_begin_with() -> None:
-    lines = corruption.help_sentences()
+def test_every_installation_has_sentences_to_start_with() -> None:
+    lines = noise.help_sentences()
     assert len(lines) > 1_000
     assert all(line[0].isupper() and line[-1] in ".!?:" for line in lines)
 
 
-def test_a_lexicon_knows_words_whatever_their_capitals() -> None:
+def test_a_lexicon_knows_words_whatever_their_case() -> None:
     lexicon = Lexicon(["The", "cat's"])
     assert lexicon.knows("THE cat's, 12!")
     assert not lexicon.knows("the dog")
-    assert lexicon.knows("12"), "there is no word in it that is not known"
+    assert lexicon.knows("12"), "a text without words has no unknown word"
     assert Lexicon(["हिन्दी", "भाषा", "caf\u00e9", "don't", "e-mail"]).knows("हिन्दी भाषा cafe\u0301 Don’t e-mail")
     assert not Lexicon(["हि"]).knows("हिन्दी")
 
 
-def test_what_edits_bring_is_learned_from_the_pairs_and_what_they_cannot_is_said() -> None:
+def test_insertable_tokens_are_learned_from_the_pairs_and_other_pairs_are_not_expressible() -> None:
     sources = [f"w{i} teh end" for i in range(1_200)]
     targets = [f"w{i} the end" + (f" odd{i}" if i < 3 else "") for i in range(1_200)]
     task = ParallelText.for_data(sources, targets, {"level": "word"})
     pairs = task.encode(sources, targets)
-    can = task.sayable(pairs, task.edits(pairs.sources, pairs.targets))
-    assert (~can).sum() == 3
-    assert " the" in task.brought
+    expressible = task.expressible(pairs, task.edits(pairs.sources, pairs.targets))
+    assert (~expressible).sum() == 3
+    assert " the" in task.insertable_tokens
     moved = task.encode(["plugh teh xyzzy"], ["teh plugh xyzzy"])
-    assert task.sayable(moved, task.edits(moved.sources, moved.targets)).all(), "what is in the text can be moved"
+    assert task.expressible(moved, task.edits(moved.sources, moved.targets)).all(), "a word of the text can be moved"
     assert TASKS["text"] is ParallelText
