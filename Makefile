@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a virtual environment in .venv, made once and renewed when its inputs change.
+# Every target installs what it needs into a virtual environment in .venv, updated when its inputs change.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,32 +6,32 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test check format bench clean
 
-demo: $(READY)  ## the main job on a small example, to watch
+demo: $(READY)  ## edit, generate data, train and evaluate on a small example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-test: $(READY)  ## all tests
+test: $(READY)  ## run all tests
 	@$(BIN)/python -m tests.browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: $(READY)  ## formatting, lint, types
+check: $(READY)  ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(READY)  ## put the formatting right
+format: $(READY)  ## format the code and fix lint errors
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## the speed figures, as ratios measured in one run
+bench: $(READY)  ## measure speed, as ratios within one run; written to benchmarks/results.txt
 	$(BIN)/python -m benchmarks
 
-clean:
+clean:  ## remove .venv, the demo and caches
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "stepedit needs Python 3.11 or newer; say which: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 2; }
-	@echo "setting up $(VENV) (once; torch is large, this takes a minute or two)"
+	  { echo "stepedit needs Python 3.11 or newer; name one: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 2; }
+	@echo "installing into $(VENV) (once; torch is large, so this takes a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

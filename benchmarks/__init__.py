@@ -1,1 +1,1 @@
-"""Speed, measured as ratios in one run: `make bench`."""
+"""Speed, measured as ratios within one run: `make bench`; and comparisons of models with baselines."""

@@ -1,4 +1,4 @@
-"""Run every benchmark: `make bench`. What it prints is kept in benchmarks/results.txt, with where it was measured."""
+"""Run the speed benchmarks: `make bench`. The output is kept in benchmarks/results.txt, with machine and versions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks import ground, programmers
+from benchmarks import equations, programmers, states
 from stepedit import __version__
 
 RESULTS = Path(__file__).with_name("results.txt")
 
 
-class Both(io.StringIO):
-    """Keeps what is written, and shows it at once."""
+class Tee(io.StringIO):
+    """Keeps what is written and prints it at once."""
 
     def write(self, text: str) -> int:
         sys.__stdout__.write(text)  # type: ignore[union-attr]
@@ -27,8 +27,8 @@ class Both(io.StringIO):
         return super().write(text)
 
 
-def where() -> str:
-    """The machine and the versions behind the figures."""
+def environment() -> str:
+    """Return one line: commit, versions, number of threads and CPU."""
     try:
         command = ["git", "describe", "--always", "--dirty"]
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -40,10 +40,16 @@ def where() -> str:
     return f"stepedit {__version__} at {commit}; {versions}; {torch.get_num_threads()} threads on {model}"
 
 
-kept = Both()
-with contextlib.redirect_stdout(kept):
-    print(where(), "\n")
-    for part in (ground, programmers):
-        part.run()
-        print()
-RESULTS.write_text(kept.getvalue().rstrip() + "\n")
+def main() -> None:
+    """Run all benchmarks and write the results."""
+    output = Tee()
+    with contextlib.redirect_stdout(output):
+        print(environment(), "\n")
+        for benchmark in (equations, states, programmers):
+            benchmark.run()
+            print()
+    RESULTS.write_text(output.getvalue().rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

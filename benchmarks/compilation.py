@@ -1,6 +1,6 @@
-"""What compiling brings, and where it brings nothing: `python -m benchmarks.compiling`; needs a C++ compiler.
+"""What compiling with PyTorch gains, and where it gains nothing: `python -m benchmarks.compilation`.
 
-Milliseconds, as they are and compiled, in turns.
+Needs a C++ compiler. Prints milliseconds, eager and compiled, interleaved.
 """
 
 from __future__ import annotations
@@ -8,88 +8,92 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.programmers import PROGRAMMERS, interleaved, trainer
-from stepedit.programmers.compiling import Compiled
-from stepedit.programmers.layers import Memory, TransformerEncoder
+from benchmarks.programmers import SMALL, make_trainer
+from benchmarks.timing import Job, interleaved
+from stepedit.editing.sequences import Sequences
+from stepedit.programmers import runtime
+from stepedit.programmers.compilation import Compiled
+from stepedit.programmers.nn.attention import EncoderOutput
+from stepedit.programmers.nn.transformer import TransformerEncoder
 from stepedit.programmers.pointer import Pointer
 
 TOKENS = 10
 BATCH = 256
 
 
-def reading() -> None:
-    """An action for each of some texts, by a small pointer."""
-    net = trainer(PROGRAMMERS["small"], numbers=10, length=5).net.eval()
+def prediction() -> None:
+    """Compare predictions for several numbers of texts, with preset small."""
+    net = make_trainer(SMALL).net.eval()
     assert isinstance(net, Pointer)
-    compiled = torch.inference_mode()(Compiled(net.likeliest).reading)
-    for texts in (1, 4, 16, 64, 256):
-        given = torch.ones(texts, TOKENS, dtype=torch.long), torch.full((texts,), TOKENS)
-        show(
-            f"reading {texts} text{'s' * (texts > 1)}", partial(net.write, *given), partial(compiled, *given), rounds=31
-        )
+    compiled = torch.inference_mode()(Compiled(net.most_probable).predict)
+    for count in (1, 4, 16, 64, 256):
+        texts = Sequences(np.ones((count, TOKENS), np.int64), np.full(count, TOKENS))
+        title = f"prediction, {count} text{'s' * (count > 1)}"
+        compare(title, partial(net.predict, texts), partial(compiled, *net.tensors(texts)), rounds=31)
 
 
-def teaching() -> None:
-    """Forth and back through an encoder of four layers of 128."""
+def transformer_training() -> None:
+    """Compare forward and backward passes of a Transformer encoder with four layers of 128."""
     encoder = TransformerEncoder(128, 4, 4, 0.0, TOKENS)
     for parameter in encoder.parameters():
         nn.init.normal_(parameter, std=0.1)
     compiled = torch.compile(encoder)
-    given = torch.randn(BATCH, TOKENS, 128), torch.ones(BATCH, TOKENS, dtype=torch.bool)
+    inputs = torch.randn(BATCH, TOKENS, 128), torch.ones(BATCH, TOKENS, dtype=torch.bool)
 
-    def back(net: Callable[..., Memory]) -> None:
-        net(*given).states.square().sum().backward()  # type: ignore[no-untyped-call]
+    def forward_backward(net: Callable[..., EncoderOutput]) -> None:
+        net(*inputs).states.square().sum().backward()  # type: ignore[no-untyped-call]
 
-    show("teaching a Transformer, hidden 128", partial(back, encoder), partial(back, compiled), rounds=9)
+    eager_job, compiled_job = partial(forward_backward, encoder), partial(forward_backward, compiled)
+    compare("training, Transformer, hidden size 128", eager_job, compiled_job, rounds=9)
 
 
-def recurrent(hidden: int) -> None:
-    """Forth and back through an LSTM in both directions: the library's, and step by step with both in one product."""
-    library = nn.ModuleList(nn.LSTM(hidden, hidden, batch_first=True) for _ in range(2))
-    weights = [torch.randn(2, hidden, 4 * hidden) * hidden**-0.5 for _ in range(2)]
+def lstm_training(hidden_size: int) -> None:
+    """Compare a bidirectional LSTM: `nn.LSTM`, and a compiled loop with one matrix product for both directions."""
+    library = nn.ModuleList(nn.LSTM(hidden_size, hidden_size, batch_first=True) for _ in range(2))
+    weights = [torch.randn(2, hidden_size, 4 * hidden_size) * hidden_size**-0.5 for _ in range(2)]
     for weight in weights:
         weight.requires_grad_()
-    given = torch.randn(2, BATCH, TOKENS, hidden, requires_grad=True)
-    unrolled = torch.compile(steps)
+    inputs = torch.randn(2, BATCH, TOKENS, hidden_size, requires_grad=True)
+    compiled = torch.compile(unrolled_lstm)
 
-    def usual() -> None:
-        torch.stack([layer(given[index])[0] for index, layer in enumerate(library)]).sum().backward()  # type: ignore[no-untyped-call]
+    def run_library() -> None:
+        torch.stack([layer(inputs[index])[0] for index, layer in enumerate(library)]).sum().backward()  # type: ignore[no-untyped-call]
 
-    def step_by_step() -> None:
-        unrolled(given, *weights).sum().backward()  # type: ignore[no-untyped-call]
+    def run_compiled() -> None:
+        compiled(inputs, *weights).sum().backward()  # type: ignore[no-untyped-call]
 
-    show(f"teaching an LSTM, hidden {hidden}", usual, step_by_step, rounds=7)
-
-
-def steps(given_DBTH: Tensor, inner_DHG: Tensor, again_DHG: Tensor) -> Tensor:
-    """(D, T, B, H) the states of an LSTM in D directions."""
-    hidden_DBH = given_DBTH.new_zeros(given_DBTH[:, :, 0].shape)
-    cell_DBH, said = hidden_DBH, []
-    gates_DBTG = (given_DBTH.flatten(1, 2) @ inner_DHG).view(*given_DBTH.shape[:3], -1)
-    for place in range(given_DBTH.shape[2]):
-        into, keep, new, out = torch.baddbmm(gates_DBTG[:, :, place], hidden_DBH, again_DHG).chunk(4, 2)
-        cell_DBH = keep.sigmoid() * cell_DBH + into.sigmoid() * new.tanh()
-        hidden_DBH = out.sigmoid() * cell_DBH.tanh()
-        said.append(hidden_DBH)
-    return torch.stack(said, 1)
+    compare(f"training, LSTM, hidden size {hidden_size}", run_library, run_compiled, rounds=7)
 
 
-def show(what: str, usual: Callable[[], object], compiled: Callable[[], object], rounds: int) -> None:
-    """One line; the first round, in which it is compiled, does not count."""
-    taken = interleaved({"usual": usual, "compiled": compiled}, rounds)
-    ratio = taken["usual"] / taken["compiled"]
-    print(
-        f"{what:<36} {1e3 * taken['usual']:7.1f} ms   compiled {1e3 * taken['compiled']:7.1f} ms   {ratio:.2f} x",
-        flush=True,
-    )
+def unrolled_lstm(inputs_DBTH: Tensor, input_weight_DHG: Tensor, hidden_weight_DHG: Tensor) -> Tensor:
+    """Return the states (D, T, B, H) of an LSTM in D directions; G = 4H gates."""
+    hidden_DBH = inputs_DBTH.new_zeros(inputs_DBTH[:, :, 0].shape)
+    cell_DBH, states = hidden_DBH, []
+    gates_DBTG = (inputs_DBTH.flatten(1, 2) @ input_weight_DHG).view(*inputs_DBTH.shape[:3], -1)
+    for position in range(inputs_DBTH.shape[2]):
+        gates_DBG = torch.baddbmm(gates_DBTG[:, :, position], hidden_DBH, hidden_weight_DHG)
+        input_gate, forget_gate, candidate, output_gate = gates_DBG.chunk(4, 2)
+        cell_DBH = forget_gate.sigmoid() * cell_DBH + input_gate.sigmoid() * candidate.tanh()
+        hidden_DBH = output_gate.sigmoid() * cell_DBH.tanh()
+        states.append(hidden_DBH)
+    return torch.stack(states, 1)
+
+
+def compare(title: str, eager: Job, compiled: Job, rounds: int) -> None:
+    """Print one line; the warm-up round, which compiles, does not count."""
+    times = interleaved({"eager": eager, "compiled": compiled}, rounds)
+    ratio = times["eager"] / times["compiled"]
+    both = f"{1e3 * times['eager']:7.1f} ms   compiled {1e3 * times['compiled']:7.1f} ms"
+    print(f"{title:<40} {both}   {ratio:.2f} x", flush=True)
 
 
 if __name__ == "__main__":
-    torch.set_flush_denormal(True)
-    reading()
-    teaching()
+    runtime.flush_denormals()
+    prediction()
+    transformer_training()
     for size in (128, 512):
-        recurrent(size)
+        lstm_training(size)

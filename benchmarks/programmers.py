@@ -1,142 +1,122 @@
-"""Our programmers against the paper's at its sizes: teaching, editing, and how the cost grows."""
+"""The presets `small` and `base` beside the paper's network: training, editing, and how a step's time grows."""
 
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import numpy as np
+import torch
 
-from benchmarks.timing import seconds, verdict
-from stepedit.batches import States, states_after
-from stepedit.config import Options, Run
-from stepedit.interpreter import step_batch
-from stepedit.training import Trainer, make_method
+from benchmarks.timing import Job, interleaved, verdict
+from stepedit.data.states import States, states_after
+from stepedit.editing.interpreter import StepResult, step_batch
+from stepedit.inference.model_folder import make_task
+from stepedit.training.request import resolve
+from stepedit.training.trainer import Trainer
 
 PAIRS = 1024
-Jobs = dict[str, Callable[[], object]]
-PAPER = "the paper's"
-PROGRAMMERS = {
-    PAPER: Options.preset("paper"),
-    "small": Options.preset("small"),
-    "default": Options.preset("fast"),
-}
-COMPILED = ", compiled"
+PAPER, SMALL, BASE = "paper", "small", "base"  # presets
 NOWHERE = Path("nowhere")  # nothing is written
 
 
-def trainer(options: Options, **setting: int) -> Trainer:
-    """One that can take steps on AOR."""
-    run = Run(task="aor", task_options=setting, options=options, epochs=1_000_000, size=PAIRS, seed=0, validate_every=1)
-    pairs = make_method(run).task.generate(PAIRS, np.random.default_rng(0))
+def make_trainer(preset: str, length: int = 5, **options: object) -> Trainer:
+    """Return a trainer on AOR with N=10, ready to make steps."""
+    values = {"task": "aor", "preset": preset, "numbers": 10, "length": length, "num_examples": PAIRS, **options}
+    run = resolve(values).config(max_epochs=1_000_000, eval_every=1, threads=torch.get_num_threads())
+    pairs = make_task(run).generate(PAIRS, np.random.default_rng(0))
     return Trainer(run, NOWHERE, {"train": pairs, "val": pairs.take(slice(100))})
 
 
-def interleaved(jobs: Jobs, rounds: int) -> dict[str, float]:
-    """Seconds that each job takes, median of several rounds in which all take turns; the first does not count."""
-    taken: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(rounds + 1):
-        for name, job in jobs.items():
-            taken[name].append(seconds(job))
-    return {name: median(values[1:]) for name, values in taken.items()}
-
-
-def step(of: Trainer) -> float:
-    """One step of teaching."""
-    rows = np.arange(of.run.options.batch) % PAIRS
-    return of.step(of.epoch(0).take(rows))
+def step(trainer: Trainer) -> float:
+    """Make one training step."""
+    rows = np.arange(trainer.run.training.batch_size) % PAIRS
+    return trainer.step(trainer.epoch_states(0).take(rows))
 
 
 def speed() -> None:
-    """Sequences in a second, ours and the paper's in turns."""
-    nets = {name: trainer(options, numbers=10, length=5) for name, options in PROGRAMMERS.items()}
+    """Measure sequences per second of each preset, interleaved."""
+    trainers = {preset: make_trainer(preset) for preset in (PAPER, SMALL, BASE)}
     print(
-        "AOR, N=10, L=5, in turns: the paper's programmer (preset paper, hidden 512), the small pointer, which learns"
+        "AOR, N=10, L=5, interleaved. Presets: paper (LSTM, hidden size 512), small (Transformer pointer, 3 layers of"
     )
-    print("more (preset small, three layers of 80), and the default, which learns most (four layers of 128)")
-    jobs: Jobs = {name: partial(step, each) for name, each in nets.items()}
-    _line("teaching, batch 256", 256, interleaved(jobs, rounds=7), 5)
-    for each in nets.values():
-        each.net.eval()
-    _line("editing, batch 256", 256, interleaved(editing(nets, 256), rounds=7), 8)
-    _line("editing, batch 1", 1, interleaved(editing(nets | compiled(), 1), rounds=41), 3)
+    print("80; more accurate than paper), base (the default: 4 layers of 128; the most accurate)")
+    jobs = {preset: partial(step, trainer) for preset, trainer in trainers.items()}
+    _print_rates("training, batch 256", 256, interleaved(jobs, rounds=7), 5)
+    for trainer in trainers.values():
+        trainer.net.eval()
+    _print_rates("editing, batch 256", 256, interleaved(edit_jobs(trainers, 256), rounds=7), 8)
+    _print_rates("editing, batch 1", 1, interleaved(edit_jobs(trainers | compiled_trainers(), 1), rounds=41), 3)
 
 
-def compiled() -> dict[str, Trainer]:
-    """Our programmers again, with what can be compiled."""
-    made = {
-        name + COMPILED: trainer(options, numbers=10, length=5)
-        for name, options in PROGRAMMERS.items()
-        if name != PAPER
-    }
-    return {name: each for name, each in made.items() if each.net.eval().speed_up()}
+def compiled_trainers() -> dict[str, Trainer]:
+    """Return trainers of our presets with compiled networks, where they can be compiled."""
+    trainers = {f"{preset}, compiled": make_trainer(preset) for preset in (SMALL, BASE)}
+    return {name: trainer for name, trainer in trainers.items() if trainer.net.eval().compile_for_inference()}
 
 
-def editing(nets: dict[str, Trainer], size: int) -> Jobs:
-    """The same texts for all."""
-    ways = way(nets[PAPER], size)
-    return {name: partial(edit, each, ways) for name, each in nets.items()}
+def edit_jobs(trainers: Mapping[str, Trainer], size: int) -> dict[str, Job]:
+    """Return a job per trainer; all edit the same texts."""
+    trajectory = expert_trajectory(trainers[PAPER], size)
+    return {name: partial(edit, trainer, trajectory) for name, trainer in trainers.items()}
 
 
-def way(of: Trainer, size: int) -> list[States]:
-    """The states on the expert's way, without those that are done: what an untaught net says would end anywhere."""
-    pairs = of.train.take(slice(size))
-    scripts = of.method.task.edits(pairs.sources, pairs.targets)
-    ways = []
-    for taken in range(int(scripts.counts.max()) + 1):
-        going = np.flatnonzero(scripts.counts >= taken)
-        ways.append(states_after(pairs.take(going), scripts.take(going), np.full(len(going), taken)))
-    return ways
+def expert_trajectory(trainer: Trainer, size: int) -> list[States]:
+    """Return the states after 0, 1, ... expert edits; finished rows leave.
+
+    An untrained network does not finish by itself, so it is asked for an action on each of these states.
+    """
+    pairs = trainer.train.take(slice(size))
+    scripts = trainer.method.task.edits(pairs.sources, pairs.targets)
+    trajectory = []
+    for count in range(int(scripts.counts.max()) + 1):
+        rows = np.flatnonzero(scripts.counts >= count)
+        trajectory.append(states_after(pairs.take(rows), scripts.take(rows), np.full(len(rows), count)))
+    return trajectory
 
 
-def edit(of: Trainer, ways: list[States]) -> object:
-    """Ask for an action on every state, and make the edit."""
-    made = []
-    for states in ways:
-        actions = of.net.write(states.ids, states.lengths).symbols
-        made.append(step_batch(states.ids, states.lengths, actions, of.method.task.template))
-    return made
+def edit(trainer: Trainer, trajectory: list[States]) -> list[StepResult]:
+    """Predict an action on every state and apply it."""
+    template = trainer.method.task.template
+    return [step_batch(states.texts, trainer.net.predict(states.texts).symbols, template) for states in trajectory]
 
 
-def _line(what: str, size: int, taken: dict[str, float], aim: float) -> None:
-    print(f"  {what:<20} {PAPER:<18} {size / taken[PAPER]:8,.0f}/s")
-    for name in taken:
+def _print_rates(title: str, size: int, times: Mapping[str, float], goal: float) -> None:
+    print(f"  {title:<20} {PAPER:<18} {size / times[PAPER]:8,.0f}/s")
+    for name in times:
         if name != PAPER:
-            ratio = taken[PAPER] / taken[name]
-            print(
-                f"  {'':<20} {name:<18} {size / taken[name]:8,.0f}/s {ratio:7.1f} x   {verdict(ratio >= aim)} ({aim} x)"
-            )
+            ratio = times[PAPER] / times[name]
+            rate = f"{size / times[name]:8,.0f}/s {ratio:7.1f} x"
+            print(f"  {'':<20} {name:<18} {rate}   {verdict(ratio >= goal)} ({goal} x)")
 
 
-def growth() -> None:
-    """What a step costs as texts and batches grow."""
-    small: dict[str, Any] = {"hidden": 128, "average": 0.0}
-    for cell in ("transformer", "lstm"):
-        jobs: Jobs = {
-            str(length): partial(step, trainer(Options.preset("fast", cell=cell, **small), numbers=10, length=length))
+def scaling() -> None:
+    """Measure a training step of preset base at several text lengths and batch sizes."""
+    for architecture in ("transformer", "lstm"):
+        jobs = {
+            str(length): partial(step, make_trainer(BASE, length, architecture=architecture, ema_decay=0.0))
             for length in (5, 10, 20, 40)
         }
-        taken = interleaved(jobs, rounds=3)
-        cost = "   ".join(f"L={length} {1e3 * value:6.0f} ms" for length, value in taken.items())
-        ratio = taken["40"] / taken["5"]
-        aim = verdict(ratio <= 8) if cell == "lstm" else "no aim"
-        print(f"a step of teaching, batch 256, {cell:<12} {cost}   8 times the length: {ratio:.1f} x   {aim}")
-    jobs = {
-        str(batch): partial(step, trainer(Options.preset("fast", batch=batch, **small), numbers=10, length=5))
-        for batch in (64, 256, 1024)
-    }
-    taken = interleaved(jobs, rounds=5)
-    each = "   ".join(f"{batch}: {1e6 * value / int(batch):6.0f}" for batch, value in taken.items())
-    print(f"microseconds for a sequence, by batch   {each}")
-    print(f"most memory in use so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
+        times = interleaved(jobs, rounds=3)
+        cost = "   ".join(f"L={length} {1e3 * value:6.0f} ms" for length, value in times.items())
+        ratio = times["40"] / times["5"]
+        goal = verdict(ratio <= 8) if architecture == "lstm" else "no goal"
+        print(f"a training step, batch 256, {architecture:<12} {cost}   8 times the length: {ratio:.1f} x   {goal}")
+    jobs = {str(size): partial(step, make_trainer(BASE, batch_size=size, ema_decay=0.0)) for size in (64, 256, 1024)}
+    times = interleaved(jobs, rounds=5)
+    each = "   ".join(f"{size}: {1e6 * value / int(size):6.0f}" for size, value in times.items())
+    print(f"microseconds per sequence, by batch size   {each}")
+    print(f"peak memory so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
 
 
 def run() -> None:
-    """All of it."""
+    """Run both."""
     speed()
     print()
-    growth()
+    scaling()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,11 +1,11 @@
-"""Punctuation and capitals: precision, recall and F1 of every mark, beside the commonest mark of each place.
+"""Punctuation and capitalization: precision, recall and F1 of every mark, beside a most-frequent baseline.
 
     stepedit corrupt --out pairs.jsonl
-    stepedit train --data pairs.jsonl --level word --mode augmented --order random --out runs/punctuation
+    stepedit train --data pairs.jsonl --level word --mode augmented --edit-order random --out runs/punctuation
     python -m benchmarks.punctuation runs/punctuation
 
-The baseline knows from training which mark is the commonest inside a sentence (none) and at its end, and that a
-sentence begins with a capital.
+The baseline puts the most frequent mark of the training sentences between words (none) and at the end of a sentence,
+and capitalizes its first word.
 """
 
 from __future__ import annotations
@@ -18,70 +18,73 @@ from pathlib import Path
 
 from rapidfuzz.distance import Levenshtein
 
-from stepedit.datasets import Lines, for_training
-from stepedit.editor import Editor
-from stepedit.text_metrics import Counts, total
+from stepedit.data.dataset import read_splits
+from stepedit.data.readers import Lines
+from stepedit.evaluation.edit_metrics import EditCounts, total
+from stepedit.inference.editor import Editor
 
-PIECE = re.compile(r"(\S*?)([.,;:!?]*)(?=\s|$)")
+WORD = re.compile(r"(\S*?)([.,;:!?]*)(?=\s|$)")
 CAPITAL = "capital"
+MIN_COUNT = 10  # of a mark in the test split
 
 
 def marks(text: str) -> list[tuple[str, set[str]]]:
-    """Every word in small letters, with the mark behind it and whether it has a capital."""
+    """Return every word in lower case, with the mark behind it and CAPITAL if it has a capital."""
     found = []
-    for word, mark in (match.groups() for match in PIECE.finditer(text) if match[0]):
+    for word, mark in (match.groups() for match in WORD.finditer(text) if match[0]):
         found.append((word.lower(), ({mark} if mark else set()) | ({CAPITAL} if word != word.lower() else set())))
     return found
 
 
-def compared(target: str, result: str) -> Iterable[tuple[set[str], set[str]]]:
-    """What each word of the target should have, and has; words that are gone have nothing."""
-    wanted, got = marks(target), marks(result)
-    blocks = Levenshtein.opcodes([word for word, _ in wanted], [word for word, _ in got])
+def align(target: str, prediction: str) -> Iterable[tuple[set[str], set[str]]]:
+    """Yield the reference and predicted marks of each word of the target; a missing word has none."""
+    reference, predicted = marks(target), marks(prediction)
+    blocks = Levenshtein.opcodes([word for word, _ in reference], [word for word, _ in predicted])
     for block in blocks:
         for offset in range(block.src_end - block.src_start):
-            has = got[block.dest_start + offset][1] if block.tag == "equal" else set[str]()
-            yield wanted[block.src_start + offset][1], has
+            found = predicted[block.dest_start + offset][1] if block.tag == "equal" else set[str]()
+            yield reference[block.src_start + offset][1], found
 
 
-def table(title: str, targets: Sequence[str], results: Sequence[str], shown: Sequence[str]) -> list[str]:
-    """A line for each mark."""
-    every = [each for target, result in zip(targets, results, strict=True) for each in compared(target, result)]
+def table(title: str, targets: Sequence[str], predictions: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """Return one line per mark."""
+    words = [word for pair in zip(targets, predictions, strict=True) for word in align(*pair)]
     lines = []
     for mark in shown:
-        counts = total([Counts(mark in has, mark in wanted, mark in wanted and mark in has) for wanted, has in every])
-        precision = f"{counts.precision:.1%}" if counts.made else "none put"
-        figures = f"{counts.asked:>8,} {precision:>10} {counts.recall:>8.1%} {counts.f(1):>8.1%}"
-        lines.append(f"{title:<12} {mark:<8} {figures}")
+        counts = total([EditCounts(mark in found, mark in wanted, mark in wanted & found) for wanted, found in words])
+        precision = f"{counts.precision:.1%}" if counts.predicted else "none"
+        scores = f"{counts.reference:>10,} {precision:>10} {counts.recall:>8.1%} {counts.f_score(1):>8.1%}"
+        lines.append(f"{title:<14} {mark:<8} {scores}")
     return lines
 
 
-def baseline(train: Lines) -> tuple[str, str]:
-    """The commonest mark inside a sentence and at its end; '' if that is none."""
+def most_frequent(train: Lines) -> tuple[str, str]:
+    """Return the most frequent mark between words and at the end of a sentence; '' is none."""
     inside, end = Counter[str](), Counter[str]()
     for text in train.targets:
-        found = ["".join(sorted(has - {CAPITAL})) for _, has in marks(text)]
+        found = ["".join(sorted(word_marks - {CAPITAL})) for _, word_marks in marks(text)]
         inside.update(found[:-1])
         end.update(found[-1:])
     return inside.most_common(1)[0][0], end.most_common(1)[0][0]
 
 
 def main(folder: Path) -> None:
-    """Compare."""
+    """Compare on the test split."""
     editor = Editor.load(folder)
     run = editor.run
-    assert run.data is not None, "a run on pairs from `stepedit corrupt` was expected"
-    splits = for_training(run.data, run.targets, run.source, run.target).splits
-    test, (inside, end) = splits["test"], baseline(splits["train"])
-    commonest = [line[:1].upper() + line[1:].replace(" ", f"{inside} ") + end for line in test.sources]
-    edited = [one.text for one in editor.edit(test.sources)]
-    seen = Counter(mark for target in test.targets for _, has in marks(target) for mark in has)
-    shown = [mark for mark, count in seen.most_common() if count >= 10]
-    print(f"{len(test):,} texts; exact: {sum(map(str.__eq__, edited, test.targets)) / len(test):.1%}, ", end="")
-    print(f"commonest {sum(map(str.__eq__, commonest, test.targets)) / len(test):.1%}\n")
-    print(f"{'':<12} {'mark':<8} {'asked':>8} {'precision':>10} {'recall':>8} {'F1':>8}")
-    for title, results in ((folder.name[:12], edited), ("commonest", commonest), ("as it is", test.sources)):
-        print("\n".join(table(title, test.targets, results, shown)))
+    if run.data is None:
+        raise SystemExit(f"{folder}: expected a run on pairs from `stepedit corrupt`")
+    splits = read_splits(run.data, run.target_file, run.source_column, run.target_column).splits
+    test, (inside, end) = splits["test"], most_frequent(splits["train"])
+    baseline = [line[:1].upper() + line[1:].replace(" ", f"{inside} ") + end for line in test.sources]
+    edited = [result.text for result in editor.edit(test.sources)]
+    counts = Counter(mark for target in test.targets for _, word_marks in marks(target) for mark in word_marks)
+    shown = [mark for mark, count in counts.most_common() if count >= MIN_COUNT]
+    exact = [sum(map(str.__eq__, texts, test.targets)) / len(test) for texts in (edited, baseline)]
+    print(f"{len(test):,} texts; exact: {exact[0]:.1%}, most-frequent baseline {exact[1]:.1%}\n")
+    print(f"{'':<14} {'mark':<8} {'reference':>10} {'precision':>10} {'recall':>8} {'F1':>8}")
+    for title, texts in ((folder.name[:14], edited), ("most frequent", baseline), ("copied source", test.sources)):
+        print("\n".join(table(title, test.targets, texts, shown)))
 
 
 if __name__ == "__main__":

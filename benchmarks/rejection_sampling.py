@@ -1,4 +1,4 @@
-"""The plain way to make equations, for comparison: choose tokens at random, evaluate, keep what fits; one at a time."""
+"""The baseline for sampling equations: draw random tokens, evaluate, keep what is valid; one equation at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 def sample(size: int, numbers: int, length: int, rng: random.Random) -> set[str]:
-    """`size` distinct true equations as text."""
+    """Return `size` distinct true equations as text."""
     integers = [str(integer) for integer in range(2, numbers + 2)]
     found: set[str] = set()
     while len(found) < size:
@@ -21,7 +21,7 @@ def sample(size: int, numbers: int, length: int, rng: random.Random) -> set[str]
 
 
 def evaluate(tokens: list[str]) -> tuple[int, int]:
-    """The exact value of a left side, as numerator and (positive) denominator."""
+    """Return the exact value of a left side, as numerator and (positive) denominator."""
     total, total_over, term, term_over, operator = 0, 1, 0, 1, "+"
     for token in tokens:
         if token in "+-*/":

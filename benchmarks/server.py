@@ -1,6 +1,6 @@
-"""The server under load: batched against one request at a time, memory over minutes, and a flood of bad requests.
+"""The server under load: batched against one request at a time, memory over minutes, and a flood of invalid requests.
 
-`python -m benchmarks.load RUN [MINUTES]` starts servers of its own on loopback and ends them.
+`python -m benchmarks.server MODEL [MINUTES]` starts its own servers on loopback and stops them.
 """
 
 from __future__ import annotations
@@ -17,66 +17,65 @@ from pathlib import Path
 from socket import create_server
 
 import numpy as np
-import torch
 import uvicorn
 
 from benchmarks.timing import verdict
-from stepedit.commands.serve import compile_models
-from stepedit.serving.api import Limits, make_app
-from stepedit.serving.batching import spare_threads
-from stepedit.serving.shelf import Shelf
+from stepedit.cli.serve import compile_models
+from stepedit.programmers import runtime
+from stepedit.server.app import make_app
+from stepedit.server.model_store import ModelStore
 
 SECONDS = 8.0  # of each measurement
-BAD = b'{"text": "no such token"}'
+INVALID = b'{"text": "no such token"}'
 
 
 @dataclass
-class Measured:
-    """Answers of one kind, with how long each took."""
+class Responses:
+    """Status codes and latencies of some responses."""
 
-    seconds: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)  # seconds
     codes: dict[int, int] = field(default_factory=dict)
 
-    def add(self, code: int, seconds: float) -> None:
-        """One more."""
+    def add(self, code: int, latency: float) -> None:
+        """Add a response."""
         self.codes[code] = self.codes.get(code, 0) + 1
-        self.seconds.append(seconds)
+        self.latencies.append(latency)
 
-    def at(self, share: float) -> float:
-        """A quantile, in milliseconds."""
-        return 1e3 * sorted(self.seconds)[min(int(share * len(self.seconds)), len(self.seconds) - 1)]
+    def quantile(self, share: float) -> float:
+        """Return a quantile of the latencies, in milliseconds."""
+        return 1e3 * sorted(self.latencies)[min(int(share * len(self.latencies)), len(self.latencies) - 1)]
 
     @property
     def rate(self) -> float:
-        """Answers in a second."""
-        return len(self.seconds) / SECONDS
+        """Responses per second."""
+        return len(self.latencies) / SECONDS
 
-    def must_be(self, code: int) -> Measured:
-        """The same; the benchmark ends if there were other answers."""
+    def require(self, code: int) -> Responses:
+        """Return these responses; the benchmark ends if there are other status codes."""
         if set(self.codes) != {code}:
-            raise SystemExit(f"other answers than {code}: {self.codes}")
+            raise SystemExit(f"expected only responses with status {code}: {self.codes}")
         return self
 
 
-def serve(place: str, port: int, alone: bool, compiled: bool) -> None:
-    """A server, until it is ended."""
-    torch.set_num_threads(spare_threads())
-    shelf = Shelf.load([place])
+def serve(model: str, port: int, one_by_one: bool, compiled: bool) -> None:
+    """Run a server, as `stepedit serve` does, until it is stopped."""
+    runtime.set_num_threads(max(1, runtime.num_threads() - 1))
+    store = ModelStore.load([model])
     if compiled:
-        compile_models(shelf)
-    app = make_app(shelf, limits=Limits(), alone=alone)
+        compile_models(store)
+    app = make_app(store, one_by_one=one_by_one, prepare_thread=runtime.flush_denormals)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
 @contextmanager
-def server(place: str, alone: bool = False, compiled: bool = False) -> Iterator[tuple[int, int]]:
-    """A server process: its port and its process number."""
+def server(model: str, one_by_one: bool = False, compiled: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the port and the process id of a running server."""
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    arguments = place, port, alone, compiled
+    arguments = model, port, one_by_one, compiled
     process = multiprocessing.get_context("spawn").Process(target=serve, args=arguments, daemon=True)
     process.start()
-    asyncio.run(_until_up(port))
+    asyncio.run(_wait_until_up(port))
     try:
         yield port, process.pid or 0
     finally:
@@ -84,102 +83,106 @@ def server(place: str, alone: bool = False, compiled: bool = False) -> Iterator[
         process.join()
 
 
-async def _until_up(port: int) -> None:
-    for _ in range(3_000):  # compiling takes its time
+async def _wait_until_up(port: int) -> None:
+    for _ in range(3_000):  # compiling can take minutes
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
             return
         except OSError:
             await asyncio.sleep(0.1)
-    raise SystemExit("the server did not come up")
+    raise SystemExit("the server did not start")
 
 
-async def client(port: int, body: bytes, end: float, measured: Measured) -> None:
-    """One client that asks again as soon as it is answered."""
+async def client(port: int, body: bytes, end: float, responses: Responses) -> None:
+    """Send requests one after the other until `end`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     lines = ["POST /api/edit HTTP/1.1", "host: here", "content-type: application/json", f"content-length: {len(body)}"]
     head = "".join(f"{line}\r\n" for line in [*lines, ""])
-    while (began := time.perf_counter()) < end:
+    while (started := time.perf_counter()) < end:
         writer.write(head.encode() + body)
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         size = int(answer.split("content-length: ")[1].split("\r\n")[0])
         await reader.readexactly(size)
-        measured.add(int(answer.split()[1]), time.perf_counter() - began)
+        responses.add(int(answer.split()[1]), time.perf_counter() - started)
     writer.close()
 
 
 async def load(
-    port: int, body: bytes, clients: int, bad: int = 0, seconds: float = SECONDS
-) -> tuple[Measured, Measured]:
-    """So many clients at a time, some of them with nothing but bad requests."""
-    good, wrong, end = Measured(), Measured(), time.perf_counter() + seconds
+    port: int, body: bytes, clients: int, invalid_clients: int = 0, seconds: float = SECONDS
+) -> tuple[Responses, Responses]:
+    """Return the responses to so many clients at a time, and to clients that send only invalid requests."""
+    good, invalid, end = Responses(), Responses(), time.perf_counter() + seconds
     await asyncio.gather(
-        *(client(port, body, end, good) for _ in range(clients)), *(client(port, BAD, end, wrong) for _ in range(bad))
+        *(client(port, body, end, good) for _ in range(clients)),
+        *(client(port, INVALID, end, invalid) for _ in range(invalid_clients)),
     )
-    return good, wrong
+    return good, invalid
 
 
-def memory(process: int) -> float:
-    """A process's memory, in MB."""
-    text = Path(f"/proc/{process}/status").read_text()
+def memory(pid: int) -> float:
+    """Return a process's memory in MB."""
+    text = Path(f"/proc/{pid}/status").read_text()
     return int(text.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def run(place: str, minutes: float, trace: bool) -> None:
-    """All of it."""
-    task = Shelf.load([place]).editors.popitem()[1].method.task
+def run(model: str, minutes: float, trace: bool) -> None:
+    """Run all measurements, with a trace in the response or without."""
+    task = ModelStore.load([model]).editors.popitem()[1].method.task
     text = task.vocabulary.decode(task.generate(1, np.random.default_rng(0)).sources)[0]
     body = json.dumps({"text": text, "trace": trace}).encode()
-    print(f"asking for {text!r} {'with' if trace else 'without'} each step")
+    print(f"requests for {text!r} {'with' if trace else 'without'} a trace")
     rates: dict[bool, float] = {}
-    for alone in (True, False):
-        print("one request at a time" if alone else "requests that arrive together edited together")
-        with server(place, alone) as (port, process):
+    for one_by_one in (True, False):
+        print("one request at a time" if one_by_one else "batched")
+        with server(model, one_by_one) as (port, pid):
             asyncio.run(load(port, body, 4, seconds=2))  # warm up
             for clients in (1, 16, 64):
-                rates[alone] = _rate(port, body, clients)
-            if not alone:
-                _flood(port, body)
-                _last(port, process, body, minutes)
-    with server(place, compiled=True) as (port, process):
-        _rate(port, body, 1)
-        print(f"  memory {memory(process):.0f} MB")
+                rates[one_by_one] = _measure_rate(port, body, clients)
+            if not one_by_one:
+                _measure_flood(port, body)
+                _measure_memory(port, pid, body, minutes)
+    print("compiled")
+    with server(model, compiled=True) as (port, pid):
+        _measure_rate(port, body, 1)
+        print(f"  memory {memory(pid):.0f} MB")
     ratio = rates[False] / rates[True]
-    print(f"batching at 64 clients: {ratio:.1f} x   {verdict(ratio >= 3)} (3 x)")
+    print(f"batching, 64 clients: {ratio:.1f} x   {verdict(ratio >= 3)} (3 x)")
 
 
-def _rate(port: int, body: bytes, clients: int) -> float:
-    """Requests in a second, and one line about them."""
-    good = asyncio.run(load(port, body, clients))[0].must_be(200)
-    print(
-        f"  {clients:>2} clients   {good.rate:7.0f} requests/s   p50 {good.at(0.5):6.1f} ms   "
-        f"p99 {good.at(0.99):6.1f} ms"
-    )
+def _measure_rate(port: int, body: bytes, clients: int) -> float:
+    """Print and return requests per second."""
+    good = asyncio.run(load(port, body, clients))[0].require(200)
+    latency = f"p50 {good.quantile(0.5):6.1f} ms   p99 {good.quantile(0.99):6.1f} ms"
+    print(f"  {clients:>2} clients   {good.rate:7.0f} requests/s   {latency}")
     return good.rate
 
 
-def _flood(port: int, body: bytes) -> None:
-    calm = asyncio.run(load(port, body, 8))[0].must_be(200)
-    busy, wrong = asyncio.run(load(port, body, 8, bad=32))
-    share = busy.must_be(200).rate / calm.rate
-    said = f"{calm.rate:.0f} good requests/s alone, {busy.rate:.0f} beside {wrong.must_be(422).rate:.0f} bad ones/s"
-    late = f"p99 {calm.at(0.99):.0f} ms, then {busy.at(0.99):.0f} ms"
-    print(f"  a flood of bad requests: {said} ({late}): {share:.0%}   {verdict(share >= 0.5)} (half)")
+def _measure_flood(port: int, body: bytes) -> None:
+    """Print how much slower valid requests are while others send invalid ones."""
+    calm = asyncio.run(load(port, body, 8))[0].require(200)
+    busy, invalid = asyncio.run(load(port, body, 8, invalid_clients=32))
+    share = busy.require(200).rate / calm.rate
+    rates = (
+        f"{calm.rate:.0f} valid requests/s, then {busy.rate:.0f} beside {invalid.require(422).rate:.0f} invalid ones/s"
+    )
+    latency = f"p99 {calm.quantile(0.99):.0f} ms, then {busy.quantile(0.99):.0f} ms"
+    print(f"  flood of invalid requests: {rates} ({latency}): {share:.0%}   {verdict(share >= 0.5)} (half)")
 
 
-def _last(port: int, process: int, body: bytes, minutes: float) -> None:
-    asyncio.run(load(port, body, 16, seconds=10))  # so that all there is to allocate is there
-    before = memory(process)
+def _measure_memory(port: int, pid: int, body: bytes, minutes: float) -> None:
+    """Print how much the memory grows under load."""
+    asyncio.run(load(port, body, 16, seconds=10))  # until everything is allocated
+    before = memory(pid)
     asyncio.run(load(port, body, 16, seconds=60 * minutes))
-    grown = memory(process) - before
+    growth = memory(pid) - before
     print(
-        f"  {minutes:g} minutes of load: memory {before:.0f} MB, then {grown:+.1f} MB   {verdict(grown < 10)} (10 MB)"
+        f"  {minutes:g} minutes of load: memory {before:.0f} MB, then {growth:+.1f} MB   {verdict(growth < 10)} (10 MB)"
     )
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        raise SystemExit("usage: python -m benchmarks.load RUN [MINUTES]")
+        raise SystemExit("usage: python -m benchmarks.server MODEL [MINUTES]")
     for trace, minutes in ((True, 0.5), (False, float(sys.argv[2]) if len(sys.argv) > 2 else 10.0)):
         run(sys.argv[1], minutes, trace)

@@ -1,12 +1,12 @@
-"""Spelling: a run beside two spelling correctors that are used as they come, on the same held-out words.
+"""Spelling correction: runs beside symspellpy and pyspellchecker, on the same held-out words.
 
     pip install codespell symspellpy pyspellchecker
     python examples/spelling_pairs.py > spelling.tsv
     stepedit train --data spelling.tsv --mode augmented --out runs/spelling
     python -m benchmarks.spelling runs/spelling [RUN...] [--words 1000]
 
-The words are of the run's test split, of which no right form was seen in training. symspellpy has the list of words it
-comes with, and so has a run, which also does without; pyspellchecker has its own.
+The words are from the test split of the first run: no target among them was seen in training. Runs are measured without
+a lexicon and with that of symspellpy; pyspellchecker has its own.
 """
 
 from __future__ import annotations
@@ -18,83 +18,87 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from stepedit.datasets import for_training
-from stepedit.editor import Editor
-from stepedit.lexicon import Lexicon
+from stepedit.data.dataset import read_splits
+from stepedit.inference.decoding import Decoding
+from stepedit.inference.editor import Editor
+from stepedit.text.lexicon import Lexicon
 
 Corrector = Callable[[Sequence[str]], list[str]]
 
 
-def word_list() -> Path:
-    """The list that symspellpy comes with."""
+def lexicon_path() -> Path:
+    """Return the lexicon that comes with symspellpy."""
     return Path(str(files("symspellpy") / "frequency_dictionary_en_82_765.txt"))
 
 
 def symspell() -> Corrector:
-    """symspellpy with its own list, two changes at the most, as its documentation shows it."""
+    """Return symspellpy with its lexicon and at most two edits, as in its documentation."""
     from symspellpy import SymSpell, Verbosity
 
     corrector = SymSpell(max_dictionary_edit_distance=2, prefix_length=7)
-    corrector.load_dictionary(str(word_list()), term_index=0, count_index=1)
+    corrector.load_dictionary(str(lexicon_path()), term_index=0, count_index=1)
 
     def correct(words: Sequence[str]) -> list[str]:
         found = (corrector.lookup(word, Verbosity.TOP, max_edit_distance=2, include_unknown=True) for word in words)
-        return [each[0].term for each in found]
+        return [suggestions[0].term for suggestions in found]
 
     return correct
 
 
 def pyspell() -> Corrector:
-    """pyspellchecker with its own list."""
+    """Return pyspellchecker with its lexicon."""
     from spellchecker import SpellChecker
 
     corrector = SpellChecker()
     return lambda words: [corrector.correction(word) or word for word in words]
 
 
-def edited(folder: Path, lexicon: Lexicon | None) -> Corrector:
-    """A run, with a list of words or without."""
-    editor = Editor.load(folder)
-    return lambda words: [one.text for one in editor.edit(words, lexicon=lexicon, least=0.0)]
+def model(editor: Editor, lexicon: Lexicon | None = None) -> Corrector:
+    """Return a run as a corrector, with a lexicon or without, and without a confidence threshold."""
+    decoding = Decoding(lexicon=lexicon, min_confidence=0.0)
+    return lambda words: [result.text for result in editor.edit(words, decoding)]
 
 
-def line(name: str, correct: Corrector, wrong: Sequence[tuple[str, str]], right: Sequence[str]) -> str:
-    """How many misspelled words came out right, how many right ones stayed, how fast."""
-    began = time.perf_counter()
-    mended = correct([source for source, _ in wrong])
-    seconds = time.perf_counter() - began
-    share = sum(word == target for word, (_, target) in zip(mended, wrong, strict=True)) / len(wrong)
-    kept = sum(map(str.__eq__, correct(right), right)) / max(1, len(right))
-    return f"{name:<44} {share:>9.2%} {kept:>12.2%} {len(wrong) / seconds:>10,.0f}"
+def row(name: str, corrector: Corrector, misspelled: Sequence[tuple[str, str]], correct_words: Sequence[str]) -> str:
+    """Return one line: the shares of misspelled words corrected and of correct words kept, and words per second."""
+    started = time.perf_counter()
+    results = corrector([source for source, _ in misspelled])
+    seconds = time.perf_counter() - started
+    corrected = sum(word == target for word, (_, target) in zip(results, misspelled, strict=True)) / len(misspelled)
+    kept = sum(map(str.__eq__, corrector(correct_words), correct_words)) / max(1, len(correct_words))
+    return f"{name:<44} {corrected:>9.2%} {kept:>12.2%} {len(misspelled) / seconds:>10,.0f}"
 
 
-def main(folders: Sequence[Path], words: int) -> None:
-    """Compare on some of the words."""
-    run = Editor.load(folders[0]).run
-    assert run.data is not None, "a run on pairs of words was expected"
-    test = for_training(run.data, run.targets, run.source, run.target).splits["test"]
+def main(folders: Sequence[Path], num_words: int) -> None:
+    """Compare on a sample of the words."""
+    editors = [Editor.load(folder) for folder in folders]
+    run = editors[0].run
+    if run.data is None:
+        raise SystemExit(f"{folders[0]}: expected a run on pairs of words")
+    test = read_splits(run.data, run.target_file, run.source_column, run.target_column).splits["test"]
     pairs = list(zip(test.sources, test.targets, strict=True))
     random.Random(0).shuffle(pairs)
-    wrong, right = [pair for pair in pairs if pair[0] != pair[1]], [word for word, target in pairs if word == target]
-    wrong, right = wrong[:words], right[:words]
-    lexicon = Lexicon.read(word_list())
-    listed = sum(lexicon.knows(target) for _, target in wrong) / len(wrong)
-    print(f"{len(wrong):,} misspelled words, {len(right):,} right ones; {listed:.1%} of the targets are in the list\n")
-    print(f"{'':<44} {'mended':>9} {'left right':>12} {'words/s':>10}")
-    print(line("nothing done", list, wrong, right))
-    print(line("symspellpy", symspell(), wrong, right))
-    print(line("pyspellchecker", pyspell(), wrong, right))
-    for folder in folders:
-        method = Editor.load(folder).run.method
-        print(line(f"{folder.name} ({method})", edited(folder, None), wrong, right))
-        if method == "recurrence":
-            name = f"{folder.name} ({method}), the same list"
-            print(line(name, edited(folder, Lexicon.read(word_list())), wrong, right))
+    misspelled = [pair for pair in pairs if pair[0] != pair[1]][:num_words]
+    correct_words = [source for source, target in pairs if source == target][:num_words]
+    lexicon = Lexicon.read(lexicon_path())
+    known = sum(lexicon.knows(target) for _, target in misspelled) / len(misspelled)
+    print(f"{len(misspelled):,} misspelled words, {known:.1%} of their targets in the lexicon; ", end="")
+    print(f"{len(correct_words):,} correct words\n")
+    print(f"{'':<44} {'corrected':>9} {'correct kept':>12} {'words/s':>10}")
+    baselines = {"copied source": list, "symspellpy": symspell(), "pyspellchecker": pyspell()}
+    for name, corrector in baselines.items():
+        print(row(name, corrector, misspelled, correct_words))
+    for folder, editor in zip(folders, editors, strict=True):
+        name = f"{folder.name} ({editor.run.method})"
+        print(row(name, model(editor), misspelled, correct_words))
+        if editor.method.iterative:
+            fresh = Lexicon.read(lexicon_path())  # without the words that an earlier run has cached
+            print(row(f"{name}, lexicon", model(editor, fresh), misspelled, correct_words))
 
 
 if __name__ == "__main__":
-    asked = argparse.ArgumentParser(description="Compare runs with two spelling correctors.")
-    asked.add_argument("runs", nargs="+", type=Path)
-    asked.add_argument("--words", type=int, default=1_000, help="of each kind at the most: pyspellchecker is slow")
-    said = asked.parse_args()
-    main(said.runs, said.words)
+    parser = argparse.ArgumentParser(description="Compare runs with two spelling correctors.")
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--words", type=int, default=1_000, help="words of each kind, at most; pyspellchecker is slow")
+    args = parser.parse_args()
+    main(args.runs, args.words)
