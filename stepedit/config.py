@@ -26,7 +26,7 @@ class TrainingConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     programmer: str = Field(
-        "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"default": "by method"}
+        "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"shown_default": "by method"}
     )
     architecture: Architecture = Field("transformer", description="Architecture of encoder and decoder.")
     hidden_size: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
@@ -35,7 +35,7 @@ class TrainingConfig(BaseModel):
         ge=1,
         le=24,
         description="Encoder layers.",
-        json_schema_extra={"default": "2 where edits are independent, else 4"},
+        json_schema_extra={"shown_default": "2 where edits are independent, else 4"},
     )
     bidirectional: bool = Field(True, description="Recurrent encoders read in both directions.")
     attention: Attention = Field("general", description="Luong attention score of recurrent decoders.")
@@ -49,7 +49,7 @@ class TrainingConfig(BaseModel):
         gt=0,
         le=1,
         description="Peak learning rate.",
-        json_schema_extra={"default": "0.002 where sources are resampled, else 0.003"},
+        json_schema_extra={"shown_default": "0.002 where sources are resampled, else 0.003"},
     )
     warmup_steps: int = Field(200, ge=0, description="Steps of linear warm-up.")
     lr_schedule: Literal["cosine", "constant"] = Field("cosine", description="Learning rate after the warm-up.")
@@ -57,7 +57,7 @@ class TrainingConfig(BaseModel):
         1.0,
         ge=0,
         description="Decoupled weight decay, as in AdamW.",
-        json_schema_extra={"default": "0.3 where sources are resampled, else 1.0"},
+        json_schema_extra={"shown_default": "0.3 where sources are resampled, else 1.0"},
     )
     ema_decay: float = Field(0.998, ge=0, lt=1, description="Decay of the moving average of the weights; 0: none.")
     max_grad_norm: float = Field(5.0, gt=0, description="Gradient clipping: largest L2 norm.")
@@ -67,7 +67,7 @@ class TrainingConfig(BaseModel):
         ge=0,
         le=1,
         description="Loss weight of the edits after the next one; pointer only.",
-        json_schema_extra={"default": "1 where sources repeat or edits are independent, else 0"},
+        json_schema_extra={"shown_default": "1 where sources repeat or edits are independent, else 0"},
     )
     oracle: Literal["static", "dynamic"] = Field(
         "static", description="Training target: the expert's next edit, or any optimal edit; pointer only."
@@ -133,16 +133,16 @@ class RunSettings(BaseModel):
     data: str | None = Field(
         None,
         description="Folder of splits, or a .tsv, .csv or .jsonl file of pairs, or - for TSV on standard input.",
-        json_schema_extra={"default": "generated"},
+        json_schema_extra={"shown_default": "generated"},
     )
     target_file: str | None = Field(
         None, description="File of targets, line by line, if --data is a file of sources only."
     )
     source_column: str | None = Field(
-        None, description="Name of the source column in --data.", json_schema_extra={"default": "source"}
+        None, description="Name of the source column in --data.", json_schema_extra={"shown_default": "source"}
     )
     target_column: str | None = Field(
-        None, description="Name of the target column in --data.", json_schema_extra={"default": "target"}
+        None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
     num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
     seed: int = Field(0, ge=0, description="Random seed; the same seed gives the same run.")
@@ -155,25 +155,25 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_epochs: int | None = Field(
-        None, ge=1, description="Number of epochs.", json_schema_extra={"default": "no limit"}
+        None, ge=1, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
     )
     max_minutes: float | None = Field(
         None,
         ge=0.01,
         description="Time budget; epochs and learning-rate schedule are fitted to it.",
-        json_schema_extra={"default": "30, if there is no --max-epochs"},
+        json_schema_extra={"shown_default": "30, if there is no --max-epochs"},
     )
     eval_every: int | None = Field(
         None,
         ge=1,
         description="Epochs between validations.",
-        json_schema_extra={"default": "40 validations in a run, fewer in short ones"},
+        json_schema_extra={"shown_default": "40 validations in a run, fewer in short ones"},
     )
     threads: int | None = Field(
         None,
         ge=1,
         description="CPU threads.",
-        json_schema_extra={"default": "all cores; with --max-minutes 1, if that is faster"},
+        json_schema_extra={"shown_default": "all cores; with --max-minutes 1, if that is faster"},
     )
 
 

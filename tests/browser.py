@@ -1,4 +1,4 @@
-"""Where a browser for the tests of the page is; `python -m tests.browser` tries to get one if there is none."""
+"""Find a browser for the page's tests; `python -m tests.browser` tries to install one if there is none."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find() -> str | None:
-    """A browser's path: the system's, or the one that playwright has fetched."""
+    """Return the path of a browser: the system's, or the one that playwright installed."""
     for name in NAMES:
         if path := shutil.which(name):
             return path
@@ -22,7 +22,7 @@ def find() -> str | None:
 
 
 def install() -> None:
-    """Try Debian's, where that is allowed, then playwright's own."""
+    """Install Debian's package, where that is allowed, otherwise playwright's build."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": False, "timeout": 600}
     if shutil.which("apt-get") and os.geteuid() == 0:
         subprocess.run(["apt-get", "update"], **quiet)  # type: ignore[call-overload]
@@ -33,9 +33,7 @@ def install() -> None:
 
 if __name__ == "__main__":
     if find() is None:
-        print("no browser yet; trying to install chromium (once)", flush=True)
+        print("no browser found; trying to install chromium", flush=True)
         install()
     if find() is None:
-        print(
-            "NO BROWSER could be found or installed: the tests of the page are skipped. Install chromium to run them."
-        )
+        print("NO BROWSER could be found or installed: the page's tests are skipped. Install chromium to run them.")

@@ -112,7 +112,7 @@ def _kind(name: str, annotation: Any) -> tuple[type, list[str]]:
 def _default(name: str, field: FieldInfo) -> str | bool:
     """Return what --help shows as the default, with the values of presets that differ."""
     extra = field.json_schema_extra
-    usual = extra.get("default") if isinstance(extra, dict) else field.default
+    usual = extra.get("shown_default") if isinstance(extra, dict) else field.default
     others = [f"{preset}: {values[name]}" for preset, values in PRESETS.items() if name in values]
     return "; ".join([str(usual), *others]) if usual is not None else False
 

@@ -51,9 +51,9 @@ def train(
 
     if tensorboard:
         require_tensorboard()
-    given = options | parse_pairs(task_arg)
-    given |= {"task": task, "level": level, "numbers": numbers, "length": length}
-    given = (read_options(config) if config else {}) | {key: value for key, value in given.items() if value is not None}
+    named = {"task": task, "level": level, "numbers": numbers, "length": length}
+    given = options | parse_pairs(task_arg) | {name: value for name, value in named.items() if value is not None}
+    given = (read_options(config) if config else {}) | given
     if not resume:
         refuse_existing(out)
         given = _keep_standard_input(given, out)

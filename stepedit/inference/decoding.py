@@ -36,7 +36,7 @@ class Decoding(BaseModel):
         ge=0,
         le=1,
         description="Apply an edit only if its confidence is at least this.",
-        json_schema_extra={"default": "the model's tuned threshold, or 0"},
+        json_schema_extra={"shown_default": "the model's tuned threshold, or 0"},
     )
     lexicon: Annotated[Lexicon | None, BeforeValidator(_read_lexicon)] = Field(
         None,

@@ -142,8 +142,14 @@ def test_bad_files_of_pairs_are_reported_with_their_line(
         ({"train_x.txt": "a\n"}, "train_y.txt: no such file"),
         ({"train_x.txt": "a\n", "train_y.txt": ""}, "train_y.txt: the file is empty"),
         ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": "{"}, "dataset.json: Invalid JSON"),
-        ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 9}'}, "dataset.json: a data set of another version"),
-        ({"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 1}'}, "dataset.json: a data set of another version"),
+        (
+            {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 9}'},
+            "dataset.json: a data set of another version",
+        ),
+        (
+            {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 1}'},
+            "dataset.json: a data set of another version",
+        ),
         (
             {"train_x.txt": "a\n", "train_y.txt": "b\n", "dataset.json": '{"format": 2, "splits": {"train": 7}}'},
             "train has 1 pairs, but dataset.json says 7",

@@ -1,4 +1,4 @@
-"""Sweeps as a user runs them: to the end, stopped, killed, with runs that fail, on a cluster."""
+"""Sweeps as a user runs them: completed, stopped, killed, with runs that fail, on a cluster."""
 
 import json
 import os
@@ -13,21 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from stepedit.checkpoints import BEST, read_tensors
+from stepedit.cli.sweep import _share_budget
+from stepedit.experiments.grid import expand
+from stepedit.inference.model_folder import WEIGHTS, read_tensors
 
-PROGRAM = "from stepedit.cli import main; main()"
+PROGRAM = "from stepedit.cli.main import main; main()"
 GRID = """
 task: sort
 numbers: 20
 length: 3
-size: 400
+num_examples: 400
 method: [recurrence, tagging]
-hidden: 16
-heads: 2
-layers: 1
-batch: 32
-rate: 0.005
+hidden_size: 16
+num_heads: 2
+num_layers: 1
+batch_size: 32
+learning_rate: 0.005
 max_epochs: 30
 """
 
@@ -40,16 +43,16 @@ def command(*more: object) -> list[str]:
     return [sys.executable, "-c", PROGRAM, "sweep", "grid.yaml", *map(str, more)]
 
 
-def figures(folder: Path) -> dict[str, Any]:
-    """What came of each run, but for the time it took."""
+def scores(folder: Path) -> dict[str, Any]:
+    """Return the test scores of each run without its training time."""
     found = {}
     for path in sorted(folder.glob("*/scores-test.json")):
-        found[path.parent.name] = {**json.loads(path.read_text()), "seconds": 0}
+        found[path.parent.name] = {**json.loads(path.read_text()), "training_seconds": 0}
     return found
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.yaml").write_text(GRID)
     made = sweep(folder, "--out", "whole")
@@ -58,76 +61,76 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_is_finished_is_not_run_again(place: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (place / "whole").rglob("*") if path.is_file()}
-    again = sweep(place, "--out", "whole")
+def test_finished_runs_are_not_run_again(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (folder / "whole").rglob("*") if path.is_file()}
+    again = sweep(folder, "--out", "whole")
     assert "2 runs, 2 of them finished already" in again.stdout
-    assert before == {path: path.stat().st_mtime_ns for path in (place / "whole").rglob("*") if path.is_file()}
+    assert before == {path: path.stat().st_mtime_ns for path in (folder / "whole").rglob("*") if path.is_file()}
 
 
-def test_a_plan_says_what_would_run_and_runs_nothing(place: Path) -> None:
-    shown = sweep(place, "--plan", "--set", "seed=0,1", "--budget", "1h", "--out", "whole")
+def test_a_dry_run_lists_the_runs_and_starts_none(folder: Path) -> None:
+    shown = sweep(folder, "--dry-run", "--set", "seed=0,1", "--budget", "1h", "--out", "whole")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("finished") == 2
     assert shown.stdout.count("to do") == 2
     assert "2 of 4 runs to go, about" in shown.stdout
-    assert len(list((place / "whole").iterdir())) == 2
+    assert len(list((folder / "whole").iterdir())) == 2
 
 
-def in_background() -> None:
-    """As a shell starts what it does not wait for."""
+def ignore_sigint() -> None:
+    """Ignore SIGINT, as processes do that a shell starts in the background."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_sweep_that_was_ended_goes_on_to_the_same_figures(place: Path, end: signal.Signals) -> None:
-    out = place / end.name
+def test_a_stopped_or_killed_sweep_continues_to_the_same_scores(folder: Path, end: signal.Signals) -> None:
+    out = folder / end.name
     process = subprocess.Popen(
         command("--out", out),
-        cwd=place,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=in_background if end == signal.SIGTERM else None,
+        preexec_fn=ignore_sigint if end == signal.SIGTERM else None,
     )
     wait_for(lambda: any(out.glob("*/metrics.jsonl")))
     process.send_signal(end)
-    _, said = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=60)
     if end != signal.SIGKILL:
-        assert "the same command goes on" in said
-    wait_for(lambda: not workers(out))  # they end by themselves when the sweep is gone
-    assert len(figures(out)) < 2
+        assert "the same command continues" in message
+    wait_for(lambda: not workers(out))  # workers stop when their sweep is gone
+    assert len(scores(out)) < 2
     before = [path.read_text().splitlines()[0] for path in sorted(out.glob("*/metrics.jsonl"))]
-    assert sweep(place, "--out", out).returncode == 0
-    assert figures(out) == figures(place / "whole")
+    assert sweep(folder, "--out", out).returncode == 0
+    assert scores(out) == scores(folder / "whole")
     after = [path.read_text().splitlines()[0] for path in sorted(out.glob("*/metrics.jsonl"))]
-    assert set(before) <= set(after)  # with the seconds of the first time: it did not begin anew
+    assert set(before) <= set(after)  # with the times of the first start: the runs were resumed
 
 
-def test_a_run_scored_too_early_is_not_finished(place: Path) -> None:
-    out = place / "early"
+def test_a_run_scored_before_its_training_finished_is_not_finished(folder: Path) -> None:
+    out = folder / "early"
     process = subprocess.Popen(
-        command("--out", out, "--set", "method=recurrence"), cwd=place, stdout=subprocess.DEVNULL
+        command("--out", out, "--set", "method=recurrence"), cwd=folder, stdout=subprocess.DEVNULL
     )
     wait_for(lambda: any(out.glob("*/model.safetensors")))
     process.send_signal(signal.SIGINT)
     process.wait(60)
     (run,) = out.iterdir()
-    scored = [sys.executable, "-c", PROGRAM, "evaluate", str(run)]
-    assert subprocess.run(scored, capture_output=True, check=False).returncode == 0
-    again = sweep(place, "--out", out, "--set", "method=recurrence")
+    evaluate = [sys.executable, "-c", PROGRAM, "evaluate", str(run)]
+    assert subprocess.run(evaluate, capture_output=True, check=False).returncode == 0
+    again = sweep(folder, "--out", out, "--set", "method=recurrence")
     assert "0 of them finished already" in again.stdout
-    (name,) = figures(out)
-    assert figures(out)[name] == figures(place / "whole")[name]
+    (name,) = scores(out)
+    assert scores(out)[name] == scores(folder / "whole")[name]
 
 
-def test_a_worker_that_starts_after_its_sweep_is_gone_stops_by_itself(place: Path) -> None:
+def test_a_worker_that_starts_after_its_sweep_is_gone_stops(folder: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     worker = subprocess.run(
-        [sys.executable, "-m", "stepedit.experiments.worker", str(place / "orphan")],
+        [sys.executable, "-m", "stepedit.experiments.worker", str(folder / "orphan")],
         input=json.dumps(
-            {"task": "sort", "max_epochs": 5_000, "hidden": 16, "heads": 2, "layers": 1, "size": 400, "batch": 32}
+            {"values": {**yaml.safe_load(GRID), "method": "recurrence", "max_epochs": 5_000}, "plugins": []}
         ),
         env={**os.environ, "STEPEDIT_SWEEP": str(gone.pid)},
         capture_output=True,
@@ -139,38 +142,40 @@ def test_a_worker_that_starts_after_its_sweep_is_gone_stops_by_itself(place: Pat
     assert "stopped at step" in worker.stderr
 
 
-def test_a_kill_before_the_first_checkpoint_starts_anew(place: Path) -> None:
-    name = next(iter(figures(place / "whole")))
-    shutil.copytree(place / "whole" / name, place / "torn" / name)
+def test_a_run_killed_before_its_first_checkpoint_starts_again(folder: Path) -> None:
+    name = next(iter(scores(folder / "whole")))
+    shutil.copytree(folder / "whole" / name, folder / "incomplete" / name)
     for lost in ("checkpoint.safetensors", "scores-test.json"):
-        (place / "torn" / name / lost).unlink()
-    assert sweep(place, "--out", "torn", "--set", f"method={name.split('-')[1]}").returncode == 0
-    assert figures(place / "torn")[name] == figures(place / "whole")[name]
+        (folder / "incomplete" / name / lost).unlink()
+    assert sweep(folder, "--out", "incomplete", "--set", f"method={name.split('-')[1]}").returncode == 0
+    assert scores(folder / "incomplete")[name] == scores(folder / "whole")[name]
 
 
-def test_a_second_start_gives_the_same_budget_to_each_run(place: Path) -> None:
-    shown = [sweep(place, "--plan", "--budget", "1h", "--out", out).stdout for out in ("whole", "empty")]
-    assert "finished" in shown[0]
-    made = sweep(place, "--budget", "2s", "--set", "seed=0,1,2,3", "--out", "empty")
+def test_a_budget_is_shared_by_all_runs_whether_finished_or_not(folder: Path) -> None:
+    cells = _share_budget(expand([yaml.safe_load(GRID)], {"seed": [0, 1]}), minutes=60, jobs=2)
+    assert [cell.values["max_minutes"] for cell in cells] == pytest.approx([0.95 * 60 / 2] * 4)
+    shown = [sweep(folder, "--dry-run", "--budget", "1h", "--out", out).stdout for out in ("whole", "empty")]
+    assert ["finished" in each for each in shown] == [True, False]
+    made = sweep(folder, "--budget", "2s", "--set", "seed=0,1,2,3", "--out", "empty")
     assert "too little" in made.stderr
 
 
-def test_a_run_that_fails_is_tried_once_more_and_the_others_go_on(place: Path) -> None:
-    made = sweep(place, "--set", "size=400,100000", "--set", "method=recurrence", "--out", "some")
+def test_a_failed_run_is_retried_once_and_the_others_complete(folder: Path) -> None:
+    made = sweep(folder, "--set", "num_examples=400,100000", "--set", "method=recurrence", "--out", "some")
     assert made.returncode == 2
-    assert [line.split()[0] for line in made.stdout.splitlines()[1:]].count("again") == 1
+    assert [line.split()[0] for line in made.stdout.splitlines()[1:]].count("retry") == 1
     assert "failed    sort-recurrence-online-20N-3L-100000D" in made.stdout
     assert "1 of 2 runs failed" in made.stderr
-    assert len(figures(place / "some")) == 1
+    assert len(scores(folder / "some")) == 1
 
 
-def test_another_run_in_the_folder_is_left_alone(place: Path) -> None:
-    name = next(iter(figures(place / "whole")))
-    other = place / "other" / name
+def test_another_run_in_the_folder_is_not_overwritten(folder: Path) -> None:
+    name = next(iter(scores(folder / "whole")))
+    other = folder / "other" / name
     other.mkdir(parents=True)
-    config = json.loads((place / "whole" / name / "config.json").read_text())
+    config = json.loads((folder / "whole" / name / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "seed": 9}))
-    made = sweep(place, "--out", "other", "--set", f"method={name.split('-')[1]}")
+    made = sweep(folder, "--out", "other", "--set", f"method={name.split('-')[1]}")
     assert "another run is here, with other options (seed: 9, not 0)" in made.stdout
     assert json.loads((other / "config.json").read_text())["seed"] == 9
 
@@ -183,7 +188,7 @@ def wait_for(ready: Any, seconds: float = 90) -> None:
 
 
 def workers(out: Path | str) -> list[int]:
-    """Processes whose command names this folder or title."""
+    """Return the processes whose command contains this folder or title."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -193,6 +198,13 @@ def workers(out: Path | str) -> list[int]:
         if str(out) in words and int(path.parent.name) != os.getpid():
             found.append(int(path.parent.name))
     return found
+
+
+def is_descendant(pid: int) -> bool:
+    """Whether this process started the other one, or one of its ancestors."""
+    while pid > 1 and pid != os.getpid():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid == os.getpid()
 
 
 @pytest.fixture
@@ -216,24 +228,24 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         node.wait(timeout=60)
 
 
-def test_a_cluster_gives_the_same_figures_although_a_worker_is_lost(place: Path, cluster: str) -> None:
-    out = place / "cluster"
+def test_a_cluster_gives_the_same_scores_although_a_worker_is_lost(folder: Path, cluster: str) -> None:
+    out = folder / "cluster"
     process = subprocess.Popen(
-        command("--out", out, "--ray", cluster), cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command("--out", out, "--ray", cluster), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     wait_for(lambda: any(out.glob("*/metrics.jsonl")))
-    lost = workers("ray::remotely")
+    lost = [pid for pid in workers("ray::run_remotely") if is_descendant(pid)]  # not those of other clusters
     assert lost
     os.kill(lost[0], signal.SIGKILL)
-    said, wrong = process.communicate(timeout=180)
-    assert process.returncode == 0, said + wrong
-    assert figures(out) == figures(place / "whole")
-    for name in figures(out):
-        ours, theirs = (read_tensors(place / where / name / BEST)[0] for where in ("cluster", "whole"))
-        assert all((ours[key] == theirs[key]).all() for key in theirs)
+    output, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, output + errors
+    assert scores(out) == scores(folder / "whole")
+    for name in scores(out):
+        remote, local = (read_tensors(folder / out / name / WEIGHTS)[0] for out in ("cluster", "whole"))
+        assert all((remote[key] == local[key]).all() for key in local)
 
 
-def test_no_cluster_there_is_told_in_one_line(place: Path) -> None:
-    made = sweep(place, "--out", "nowhere", "--ray", "127.0.0.1:1")
+def test_an_unreachable_cluster_is_named(folder: Path) -> None:
+    made = sweep(folder, "--out", "nowhere", "--ray", "127.0.0.1:1")
     assert made.returncode == 2
     assert "no Ray cluster at 127.0.0.1:1" in made.stderr

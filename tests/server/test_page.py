@@ -1,17 +1,20 @@
-"""The page in a real browser: type, play, step, compare; a screenshot of each state is kept in test-artefacts/."""
+"""The page in a real browser: type, play, step, compare; screenshots are written to test-artefacts/."""
 
 import re
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
-from stepedit.serving.api import make_app
-from stepedit.serving.shelf import Shelf
+from stepedit.server.app import make_app
+from stepedit.server.middleware import RequestLimits
+from stepedit.server.model_store import ModelStore
 from tests.browser import find
 
 BROWSER = find()
@@ -20,10 +23,10 @@ ARTEFACTS = Path(__file__).parents[2] / "test-artefacts"
 expect.set_options(timeout=30_000)  # a busy machine is slow
 
 
-@pytest.fixture(scope="module")
-def address(runs: Path) -> Iterator[str]:
-    shelf = Shelf.load([str(runs / name) for name in ("recurrence", "tagging", "end2end")])
-    server = uvicorn.Server(uvicorn.Config(make_app(shelf, [runs / "recurrence"]), port=0, log_level="error"))
+@contextmanager
+def served(app: RequestLimits) -> Iterator[str]:
+    """Serve an application and yield its address."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -31,6 +34,13 @@ def address(runs: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def address(runs: Path) -> Iterator[str]:
+    store = ModelStore.load([str(runs / name) for name in ("recurrence", "tagging", "end2end")])
+    with served(make_app(store, [runs / "recurrence"])) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +53,21 @@ def browser_page() -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser_page: Page, address: str) -> Iterator[Page]:
-    wrong: list[str] = []
-    outside: list[str] = []
-    browser_page.on("pageerror", lambda error: wrong.append(str(error)))
-    browser_page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-    browser_page.on("request", lambda sent: outside.append(sent.url) if not sent.url.startswith(address) else None)
+    errors: list[str] = []
+    external: list[str] = []
+    browser_page.on("pageerror", lambda error: errors.append(str(error)))
+    browser_page.on(
+        "console", lambda line: errors.append(line.text) if "Content Security Policy" in line.text else None
+    )
+    browser_page.on("request", lambda sent: external.append(sent.url) if not sent.url.startswith(address) else None)
     browser_page.goto(address)
     expect(browser_page.locator("#model option")).to_have_count(3)
     yield browser_page
-    assert not wrong
-    assert not [url for url in outside if not url.startswith("data:")]
+    assert not errors
+    assert not [url for url in external if not url.startswith("data:")]
 
 
-def shot(page: Page, name: str) -> None:
+def screenshot(page: Page, name: str) -> None:
     ARTEFACTS.mkdir(exist_ok=True)
     page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=True)
 
@@ -66,72 +78,128 @@ def edit(page: Page, text: str) -> None:
     expect(page.locator(".card").first).to_be_visible()
 
 
-def shown(page: Page) -> str:
-    """The text that is on the stage, without what the last step took away."""
+def shown_text(page: Page) -> str:
+    """Return the displayed text without the tokens that the last step deleted."""
     return " ".join(page.locator(".tokens > *:not(del)").all_inner_texts())
 
 
-def test_typing_and_stepping_shows_each_text_on_the_way(page: Page) -> None:
-    shot(page, "start")
+def test_stepping_shows_the_text_after_each_step(page: Page) -> None:
+    screenshot(page, "start")
     edit(page, "9 5 2")
-    page.click(".way li:first-child button")  # it plays by itself; now it is paused, at the start
-    assert shown(page) == "9 5 2"
-    way = page.locator(".way button").all_inner_texts()
-    assert len(way) > 2
-    for number, text in enumerate(way[1:], start=1):
-        page.click("#forth")
-        assert shown(page) == text
-        expect(page.locator("#count")).to_have_text(f"step {number} of {len(way) - 1}")
-        expect(page.locator("#said")).to_contain_text(f"The text is now: {text}")
+    page.click(".steps li:first-child button")  # stop playing and go to the start
+    assert shown_text(page) == "9 5 2"
+    texts = page.locator(".steps button").all_inner_texts()
+    assert len(texts) > 2
+    for number, text in enumerate(texts[1:], start=1):
+        page.click("#next")
+        assert shown_text(page) == text
+        expect(page.locator("#step-count")).to_have_text(f"step {number} of {len(texts) - 1}")
+        expect(page.locator("#announcement")).to_contain_text(f"The text is now: {text}")
     expect(page.locator(".tokens ins").first).to_be_visible()
-    expect(page.locator("#forth")).to_have_attribute("aria-disabled", "true")
-    expect(page.locator(".verdict")).to_have_text(re.compile("holds, finished|does not hold, finished"))
-    expect(page.locator("#said")).to_contain_text("finished")
-    shot(page, "end")
-    page.click("#back")
-    assert shown(page) == way[-2]
-    page.click(".way li:first-child button")
-    assert shown(page) == way[0]
+    expect(page.locator("#next")).to_have_attribute("aria-disabled", "true")
+    expect(page.locator(".outcome")).to_have_text(re.compile("^(✓ valid|✗ not valid), finished$"))
+    expect(page.locator("#announcement")).to_contain_text("finished")
+    screenshot(page, "end")
+    page.click("#previous")
+    assert shown_text(page) == texts[-2]
+    page.click(".steps li:first-child button")
+    assert shown_text(page) == texts[0]
 
 
-def test_playing_goes_to_the_end_by_itself(page: Page) -> None:
+def test_playback_starts_after_an_edit_and_stops_at_the_end(page: Page) -> None:
     edit(page, "9 5 2")
     expect(page.locator("#play")).to_have_text("❚❚ Pause")
-    shot(page, "playing")
+    screenshot(page, "playing")
     expect(page.locator("#play")).to_have_text("▶ Play", timeout=20_000)
-    expect(page.locator("#forth")).to_have_attribute("aria-disabled", "true")
+    expect(page.locator("#next")).to_have_attribute("aria-disabled", "true")
 
 
-def test_the_keyboard_is_enough(page: Page) -> None:
+def test_the_page_can_be_used_with_the_keyboard_alone(page: Page) -> None:
     page.fill("#text", "9 5 2")
     page.keyboard.press("Enter")
     expect(page.locator(".card")).to_be_visible()
     page.keyboard.press("End")
-    expect(page.locator("#forth")).to_have_attribute("aria-disabled", "true")
-    page.focus("#forth")
+    expect(page.locator("#next")).to_have_attribute("aria-disabled", "true")
+    page.focus("#next")
     page.keyboard.press("Home")
-    assert shown(page) == "9 5 2"
+    assert shown_text(page) == "9 5 2"
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#count")).to_contain_text("step 1 of")
+    expect(page.locator("#step-count")).to_contain_text("step 1 of")
     page.keyboard.press("ArrowLeft")
-    page.focus("#stage")
+    page.focus("#player")
     page.keyboard.press("Space")
     expect(page.locator("#play")).to_have_text("❚❚ Pause")
     page.keyboard.press("Space")
     expect(page.locator("#play")).to_have_text("▶ Play")
 
 
-def test_what_was_considered_is_shown_with_its_probability(page: Page) -> None:
+def test_candidates_are_shown_with_their_probabilities(page: Page) -> None:
     edit(page, "9 5 2")
-    page.click(".way li:first-child button")
-    first = page.locator(".considered li").first
+    page.click(".steps li:first-child button")
+    first = page.locator(".candidates li").first
     expect(first).to_have_class("chosen")
     expect(first).to_contain_text("swap")
     expect(first).to_contain_text("%")
-    assert 1 <= page.locator(".considered li").count() <= 3
+    assert 1 <= page.locator(".candidates li").count() <= 3
 
 
-def test_methods_stand_side_by_side_on_the_same_text(page: Page) -> None:
+def test_a_step_names_its_position_from_zero_and_its_confidence(page: Page) -> None:
+    edit(page, "9 5 2")
+    page.click(".steps li:first-child button")
+    expect(page.locator(".card h3")).to_have_text("Candidates")
+    page.click("#next")
+    expect(page.locator(".action")).to_have_text(re.compile(r"^swap (9 5 at 0|5 2 at 1) · confidence [\d.]+\s%$"))
+    page.click("#last")
+    expect(page.locator(".card h3")).to_have_text("Final candidates")
+    expect(page.locator(".candidates li.chosen")).to_contain_text("done")
+
+
+def sent(page: Page) -> dict[str, Any]:
+    """Click Edit and return the request that the page sends."""
+    with page.expect_request("**/api/edit") as request:
+        page.click("#edit")
+    return request.value.post_data_json
+
+
+def test_decoding_options_are_sent_with_the_request(page: Page) -> None:
+    page.fill("#text", "9 5 2")
+    common = {"model": "recurrence", "text": "9 5 2"}
+    assert sent(page) == common
+    page.select_option("#min-confidence", "0.9")
+    assert sent(page) == {**common, "min_confidence": 0.9}
+    page.select_option("#beam-size", "5")
+    assert sent(page) == {**common, "beam_size": 5, "verify": False}  # a threshold is for greedy decoding only
+    expect(page.locator("#min-confidence")).to_be_disabled()
+    page.select_option("#beam-size", "1")
+    page.check("#verify")
+    assert sent(page) == {**common, "beam_size": 1, "verify": True}
+    page.select_option("#model", "tagging")
+    assert sent(page) == {**common, "model": "tagging"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "disabled"),
+    [
+        ("iterative", {"beam-size", "min-confidence", "verify"}),
+        ("verifiable", {"verify"}),
+        ("has_examples", {"random"}),
+    ],
+)
+def test_options_that_a_model_does_not_support_are_disabled(
+    page: Page, address: str, missing: str, disabled: set[str]
+) -> None:
+    def without(route: Route) -> None:
+        route.fulfill(json=[{**model, missing: False} for model in route.fetch().json()])
+
+    page.route("**/api/models", without)
+    page.goto(address)
+    expect(page.locator("#model option")).to_have_count(3)
+    for name in ("beam-size", "min-confidence", "verify", "random"):
+        expect(page.locator(f"#{name}")).to_be_enabled(enabled=name not in disabled)
+    page.unroute("**/api/models")
+
+
+def test_methods_are_compared_side_by_side_on_the_same_text(page: Page) -> None:
     page.check("#compare")
     edit(page, "9 5 2")
     expect(page.locator(".card")).to_have_count(3)
@@ -143,50 +211,50 @@ def test_methods_stand_side_by_side_on_the_same_text(page: Page) -> None:
     page.click("#play")
     page.click("#last")
     expect(
-        page.locator(".verdict", has_text="finished").or_(page.locator(".verdict", has_text="stopped"))
+        page.locator(".outcome", has_text="finished").or_(page.locator(".outcome", has_text="stopped"))
     ).to_have_count(3)
-    shot(page, "compare")
+    screenshot(page, "compare")
 
 
-def test_an_answer_that_comes_too_late_is_not_shown(page: Page) -> None:
-    def slowly(route: Route) -> None:
+def test_a_response_to_an_earlier_request_is_not_shown(page: Page) -> None:
+    def delay(route: Route) -> None:
         time.sleep(0.6 if "9 5 2" in (route.request.post_data or "") else 0)
         route.continue_()
 
-    page.route("**/api/edit", slowly)
+    page.route("**/api/edit", delay)
     page.fill("#text", "9 5 2")
     page.click("#edit", no_wait_after=True)
     page.fill("#text", "4 3 2")
     page.click("#edit")
-    expect(page.locator(".way button").first).to_have_text("4 3 2")
+    expect(page.locator(".steps button").first).to_have_text("4 3 2")
     page.wait_for_timeout(900)
-    expect(page.locator(".way button").first).to_have_text("4 3 2")
+    expect(page.locator(".steps button").first).to_have_text("4 3 2")
     page.unroute("**/api/edit")
 
 
-def test_what_is_typed_before_the_first_example_comes_stays(page: Page, address: str) -> None:
-    def slowly(route: Route) -> None:
+def test_text_typed_before_the_first_example_arrives_is_kept(page: Page, address: str) -> None:
+    def delay(route: Route) -> None:
         time.sleep(0.6)
         route.continue_()
 
-    page.route("**/example?seed=1", slowly)
+    page.route("**/example?seed=1", delay)
     page.goto(address)
     with page.expect_response("**/example?seed=1"):
         page.fill("#text", "9 5 2")
     page.click("#edit")
-    expect(page.locator(".way button").first).to_have_text("9 5 2")
+    expect(page.locator(".steps button").first).to_have_text("9 5 2")
     expect(page.locator("#text")).to_have_value("9 5 2")
     page.unroute("**/example?seed=1")
 
 
-def test_what_is_typed_stays_when_another_model_is_chosen(page: Page, address: str) -> None:
-    def as_if_of_other_tasks(route: Route) -> None:
+def test_typed_text_is_kept_when_another_model_is_selected(page: Page, address: str) -> None:
+    def with_different_tasks(route: Route) -> None:
         models = route.fetch().json()
         route.fulfill(json=[{**model, "task": model["name"]} for model in models])
 
-    page.route("**/api/models", as_if_of_other_tasks)
+    page.route("**/api/models", with_different_tasks)
     page.goto(address)
-    expect(page.locator("#text")).not_to_have_value("")  # an example has come
+    expect(page.locator("#text")).not_to_have_value("")  # an example was loaded
     page.fill("#text", "9 5 2")
     page.select_option("#model", "tagging")
     page.select_option("#model", "recurrence")
@@ -198,7 +266,7 @@ def test_what_is_typed_stays_when_another_model_is_chosen(page: Page, address: s
     page.unroute("**/api/models")
 
 
-def test_a_random_example_is_drawn_and_edited(page: Page) -> None:
+def test_a_random_example_is_loaded_and_edited(page: Page) -> None:
     page.click("#random")
     expect(page.locator(".card")).to_be_visible()
     assert len(page.input_value("#text").split()) == 3
@@ -212,48 +280,60 @@ def test_hostile_text_is_shown_as_text(page: Page, text: str) -> None:
     page.click("#edit")
     expect(page.locator("#message")).to_be_visible()
     expect(page.locator("#message")).to_contain_text("tokens" if len(text) > 60 else text.split()[0].strip("\u202e"))
-    expect(page.locator("#stage")).to_be_hidden()
+    expect(page.locator("#player")).to_be_hidden()
     assert page.title() == "stepedit"
     assert page.locator("#message script, #message img").count() == 0
-    shot(page, f"refused-{'long' if len(text) > 60 else ord(text[1])}")
+    screenshot(page, f"error-{'long' if len(text) > 60 else ord(text[1])}")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1100), ("light", 360), ("dark", 360)])
-def test_it_fits_narrow_screens_and_the_dark(page: Page, scheme: str, width: int) -> None:
+def test_the_page_fits_narrow_screens_in_both_color_schemes(page: Page, scheme: str, width: int) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.set_viewport_size({"width": width, "height": 800})
     edit(page, "9 5 2")
     page.click("#play")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    shot(page, f"{scheme}-{width}")
+    screenshot(page, f"{scheme}-{width}")
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1100, "height": 900})
 
 
-def test_names_and_roles_are_there_for_screen_readers(page: Page) -> None:
+def test_controls_have_names_for_screen_readers(page: Page) -> None:
     edit(page, "9 5 2")
-    nameless = page.evaluate(
+    unnamed = page.evaluate(
         """[...document.querySelectorAll("button, input, select")].filter(node =>
             !(node.getAttribute("aria-label") || node.textContent.trim() || node.labels?.length)).length"""
     )
-    assert nameless == 0
+    assert unnamed == 0
     assert page.locator("[aria-live]").count() == 1
     assert page.locator("main").count() == page.locator("h1").count() == 1
 
 
-def test_a_method_can_be_chosen_and_the_api_is_described(page: Page, address: str) -> None:
+def test_selecting_a_method_selects_its_model(page: Page) -> None:
     page.select_option("#method", "tagging")
     expect(page.locator("#model")).to_have_value("tagging")
     edit(page, "9 5 2")
     expect(page.locator(".card h2")).to_have_text("tagging · tagging")
+
+
+def test_the_api_page_lists_endpoints(page: Page, address: str) -> None:
     page.goto(f"{address}/docs.html")
-    expect(page.locator(".calls h2", has_text="POST /api/edit")).to_be_visible()
-    shot(page, "docs")
+    expect(page.locator(".endpoint h2", has_text="POST /api/edit")).to_be_visible()
+    screenshot(page, "docs")
 
 
-def test_the_learning_curve_of_a_watched_run_is_drawn(page: Page, address: str) -> None:
+def test_the_learning_curve_of_a_watched_run_is_shown(page: Page, address: str) -> None:
     page.goto(f"{address}/watch.html")
     expect(page.locator(".curves h2")).to_have_text("recurrence: sort recurrence online")
     expect(page.locator(".curves p")).to_contain_text("epoch 60 of 60")
     expect(page.locator(".curves svg path.line")).to_have_count(2)
-    shot(page, "watch")
+    screenshot(page, "watch")
+
+
+def test_a_server_without_models_shows_the_learning_curves(browser_page: Page, runs: Path) -> None:
+    with served(make_app(ModelStore({}), [runs / "recurrence"])) as address:
+        browser_page.goto(address)
+        expect(browser_page).to_have_url(f"{address}/watch.html")
+        expect(browser_page.locator(".curves svg")).to_be_visible()
+        expect(browser_page.locator("#edit-link")).to_be_hidden()
+        browser_page.goto("about:blank")  # the page polls; stop before the server does
