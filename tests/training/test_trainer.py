@@ -142,7 +142,7 @@ for report in trainer.fit():
         with subprocess.Popen([*command, str(killed)], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            time.sleep(rng.uniform(0, 0.4))
+            time.sleep(rng.uniform(0, 0.1))
             if process.poll() is not None:
                 break
             process.send_signal(signal.SIGKILL)
