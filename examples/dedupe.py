@@ -3,10 +3,11 @@
     source   a b b c a a a
     target   a b c a
 
-Try it (the network learns it in about a minute):
+Try it (the network learns it in a few seconds):
 
     stepedit tasks --plugin examples/dedupe.py
-    stepedit train dedupe --plugin examples/dedupe.py --max-minutes 1 --out runs/dedupe
+    stepedit train dedupe --plugin examples/dedupe.py --num-examples 1500 --hidden-size 32 --batch-size 32 \
+        --warmup-steps 20 --learning-rate 0.01 --max-epochs 15 --out runs/dedupe
     stepedit edit runs/dedupe "a b b c a a a" --trace --plugin examples/dedupe.py
 """
 

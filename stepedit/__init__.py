@@ -65,7 +65,12 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in _LAZY:
         raise AttributeError(f"module 'stepedit' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    try:
+        return getattr(import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(f"stepedit.{name} needs PyTorch: pip install 'stepedit[train]'") from None
 
 
 def __dir__() -> list[str]:

@@ -23,7 +23,7 @@ Config = TypeVar("Config", bound=BaseModel)
 class TrainingConfig(BaseModel):
     """The network and how it is trained. A preset is a set of values; see `PRESETS`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     programmer: str = Field(
         "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"shown_default": "by method"}
@@ -114,7 +114,7 @@ def preset(name: str) -> dict[str, Any]:
 class RunSettings(BaseModel):
     """All that determines a run except its limits: what is trained, on which data, how."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     task: str
     task_args: dict[str, Any] = {}
@@ -152,7 +152,7 @@ class RunSettings(BaseModel):
 class Limits(BaseModel):
     """How long a run may take, as a person asks for it. None: no limit, or chosen by the budget."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     max_epochs: int | None = Field(
         None, ge=1, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
@@ -173,7 +173,7 @@ class Limits(BaseModel):
         None,
         ge=1,
         description="CPU threads.",
-        json_schema_extra={"shown_default": "all cores; with --max-minutes 1, if that is faster"},
+        json_schema_extra={"shown_default": "all cores; with a time budget one thread, if that is faster"},
     )
 
 

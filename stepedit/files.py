@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from stepedit.errors import DataError
 
 LOCK = ".lock"
@@ -67,6 +65,8 @@ def read_json(path: Path) -> Any:
 @contextmanager
 def locked(folder: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Create the folder and hold its lock; DataError if another process holds it."""
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK, timeout=timeout)
     try:

@@ -20,7 +20,6 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -52,7 +51,13 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     @cached_property
     def _installed(self) -> dict[str, str]:
         """Entry points of installed packages, as "module:attribute"."""
+        from importlib.metadata import entry_points  # takes a while, and is rarely needed
+
         return {point.name: point.value for point in entry_points(group=f"stepedit.{self.kind}s")}
+
+    def known(self) -> list[str]:
+        """Return the names that are known without looking at installed packages."""
+        return list(self._entries)
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry; UserError if the name is taken by something else."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Command = Callable[..., None]
 
 RunFolder = Annotated[str, typer.Argument(help="Folder of a run, or name of a model that comes with stepedit.")]
-TaskName = Annotated[str, typer.Argument(help=f"Task: {', '.join(TASKS)}.", show_default=False)]
+TaskName = Annotated[str, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)]
 Numbers = Annotated[int | None, typer.Option(help="N, number of different integers.", show_default="by task")]
 Length = Annotated[int | None, typer.Option(help="L, number of integers in a text.", show_default="by task")]
 TaskArgs = Annotated[
@@ -115,6 +116,12 @@ def _default(name: str, field: FieldInfo) -> str | bool:
     usual = extra.get("shown_default") if isinstance(extra, dict) else field.default
     others = [f"{preset}: {values[name]}" for preset, values in PRESETS.items() if name in values]
     return "; ".join([str(usual), *others]) if usual is not None else False
+
+
+def require_torch(what: str) -> None:
+    """Raise UserError if PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise UserError(f"{what} needs PyTorch: pip install 'stepedit[train]'")
 
 
 def make_decoding(values: dict[str, Any]) -> Decoding:

@@ -10,13 +10,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from stepedit.cli.arguments import RunFolder, make_decoding, with_options
-from stepedit.cli.display import aligned, console, plain, step_diff, visible
 from stepedit.errors import DataError, UserError, located
 from stepedit.inference import corpus
-from stepedit.inference.decoding import Decoding
+from stepedit.inference.decoding import Decoding, resolve
 
 if TYPE_CHECKING:
     from stepedit.inference.editor import Editor, EditResult
@@ -87,7 +85,8 @@ def _standard_input() -> Iterator[corpus.Line]:
 def _load(run: str, decoding: tuple[tuple[str, Any], ...]) -> tuple[Editor, Decoding]:
     from stepedit.inference.editor import Editor
 
-    return Editor.load(run), make_decoding(dict(decoding))
+    editor = Editor.load(run)
+    return editor, resolve(make_decoding(dict(decoding)), editor.method, editor.min_confidence)
 
 
 def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
@@ -107,12 +106,18 @@ def _print(result: EditResult, end: str, job: Job, separator: str) -> str:
         return json.dumps(result.as_dict()) + "\n"
     if job.trace:
         return _draw(result, separator)
-    return (visible(result.text) if sys.stdout.isatty() else result.text) + end
+    if not sys.stdout.isatty():
+        return result.text + end
+    from stepedit.cli.display import visible
+
+    return visible(result.text) + end
 
 
 def _draw(result: EditResult, separator: str) -> str:
     """Return the steps, each with its change marked."""
-    rows: list[list[str | Text]] = [["step", "confidence", "text"], ["", "", plain(result.source)]]
+    from stepedit.cli.display import aligned, console, plain, step_diff
+
+    rows: list[list[Any]] = [["step", "confidence", "text"], ["", "", plain(result.source)]]
     for number, step in enumerate(result.steps, start=1):
         rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, separator)])
     out = console()

@@ -20,11 +20,8 @@ def export(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="Folder to be created.", show_default=False)],
     dtype: Annotated[str, typer.Option(metavar="|".join(DTYPES), help="Precision of the weights.")] = "float16",
-    onnx: Annotated[
-        bool, typer.Option("--onnx", help="ONNX graphs instead of weights, run by onnxruntime; needs the extra [onnx].")
-    ] = False,
 ) -> None:
-    """Copy what editing needs of a run: best weights, vocabulary, model card. No optimizer, no checkpoint.
+    """Copy what editing needs of a run: an ONNX graph, vocabulary and model card. It edits without PyTorch.
 
     Example: stepedit export runs/aor --out aor && stepedit edit aor "6 10 9 5 2"
     """
@@ -35,11 +32,5 @@ def export(
     folder = model_folder.find(run)
     if out.exists():
         raise DataError(f"{out} exists already; choose another folder")
-    if onnx:
-        from stepedit.inference.editor import Editor
-
-        Editor.load(folder).export_onnx(out)
-        size = sum(file.stat().st_size for file in out.iterdir())
-    else:
-        size = model_folder.export(folder, out, dtype)
+    size = model_folder.export(folder, out, dtype)
     console().print(Text(f"{out}: {size / 1e6:.2f} MB"))

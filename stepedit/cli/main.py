@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import wraps
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -12,22 +14,12 @@ import typer
 
 from stepedit import __version__
 from stepedit.cli.arguments import Command, with_plugins
-from stepedit.cli.corrupt import corrupt
-from stepedit.cli.edit import edit
-from stepedit.cli.evaluate import evaluate
-from stepedit.cli.expert import expert
-from stepedit.cli.export import export
-from stepedit.cli.generate import generate
-from stepedit.cli.inspect import inspect
-from stepedit.cli.report import report
-from stepedit.cli.serve import serve
-from stepedit.cli.sweep import sweep
-from stepedit.cli.tasks import tasks
-from stepedit.cli.train import train
-from stepedit.cli.tune import tune
 from stepedit.errors import UserError
 
-COMMANDS = (tasks, expert, generate, inspect, corrupt, train, evaluate, tune, edit, export, sweep, report, serve)
+COMMANDS = (
+    *("tasks", "expert", "generate", "inspect", "corrupt", "train", "evaluate", "tune", "edit", "export"),
+    *("sweep", "report", "serve"),
+)
 
 
 def reporting_errors(command: Command) -> Command:
@@ -56,9 +48,14 @@ def _fail(message: str, code: int) -> None:
     raise typer.Exit(code)
 
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
-for command in COMMANDS:
-    app.command()(reporting_errors(with_plugins(command)))
+def make_app(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Return an application with these commands."""
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
+    for name in names:
+        command = getattr(import_module(f"stepedit.cli.{name}"), name)
+        app.command()(reporting_errors(with_plugins(command)))
+    app.callback()(about)
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -67,7 +64,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def about(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
@@ -81,8 +77,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal does not have is no reason to fail
+    # a known command is imported alone: the others would double the time to start
+    names = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else COMMANDS
     try:
-        code = app(standalone_mode=False)
+        code = make_app(names)(standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise  # a programming error keeps its traceback

@@ -36,7 +36,8 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
     lines = console()
     lines.quiet = trainer.rank > 0
     run = trainer.run
-    size = f"{trainer.net.num_parameters:,} parameters, {run.max_epochs:,} epochs of {trainer.batches} batches"
+    epochs = f"{run.max_epochs:,} epoch{'s' * (run.max_epochs > 1)} of {trainer.batches} batches"
+    size = f"{trainer.net.num_parameters:,} parameters, {epochs}"
     lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.eval_every}"))
     if trainer.method.task.open_vocabulary:
         lines.print(_data_summary(trainer))

@@ -5,14 +5,11 @@ from __future__ import annotations
 import socket
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stepedit.errors import UserError
-
-if TYPE_CHECKING:
-    from stepedit.server.model_store import ModelStore
 
 
 def serve(
@@ -29,14 +26,6 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(min=1, help="CPU threads for editing.", show_default="all cores but one")
     ] = None,
-    compiled: Annotated[
-        bool,
-        typer.Option(
-            "--compile",
-            help="Compile the models first, where a C++ compiler is present: up to a minute each the first time; then "
-            "a single text takes two thirds to three quarters of the time.",
-        ),
-    ] = False,
 ) -> None:
     """Serve models over HTTP, with a page that shows each edit as it happens.
 
@@ -49,23 +38,21 @@ def serve(
     import uvicorn
 
     from stepedit.inference.model_folder import read_config
-    from stepedit.programmers import runtime
+    from stepedit.inference.onnx_runtime import available_threads
     from stepedit.server.app import make_app
     from stepedit.server.model_store import ModelStore
 
-    # one core is left for the requests, or both would wait for each other
-    runtime.set_num_threads(threads or max(1, runtime.num_threads() - 1))
     for folder in watch or []:
         read_config(folder)
-    store = ModelStore.load(runs or []) if runs or not watch else ModelStore({})
-    app = make_app(store, watch or [], prepare_thread=runtime.flush_denormals)
+    # one core is left for the requests, or both would wait for each other
+    threads = threads or max(1, available_threads() - 1)
+    store = ModelStore.load(runs or [], threads) if runs or not watch else ModelStore({})
+    app = make_app(store, watch or [])
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30, limit_concurrency=1_000
     )
     server = uvicorn.Server(config)
     listener = listen(host, port)
-    if compiled:
-        compile_models(store)
     address, number = listener.getsockname()[:2]
     names = ", ".join(store.editors) or "learning curves"
     typer.echo(f"serving {names} on http://{address}:{number}; Ctrl-C stops it")
@@ -80,19 +67,3 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (")[0]
         raise UserError(f"cannot listen on {host}, port {port}: {reason}; --port 0 takes any free one") from None
-
-
-def compile_models(store: ModelStore) -> None:
-    """Compile what can be compiled; a model that cannot is served as it is."""
-    from stepedit.programmers.compilation import find_compiler
-
-    if find_compiler() is None:
-        typer.echo("stepedit: no C++ compiler found (set CXX to name one); nothing is compiled", err=True)
-        return
-    for name, editor in store.editors.items():
-        typer.echo(f"compiling {name}, up to a minute the first time ...", nl=False)
-        try:
-            done = "done" if editor.compile() else "nothing to compile"
-        except UserError as error:
-            done = f"failed; it is served uncompiled ({error})"
-        typer.echo(f" {done}")

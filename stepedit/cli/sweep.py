@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from stepedit.cli.arguments import parse_pairs
+from stepedit.cli.arguments import parse_pairs, require_torch
 from stepedit.cli.display import aligned, console
 from stepedit.cli.progress import progress_bar
 from stepedit.errors import UserError
@@ -37,7 +37,8 @@ def sweep(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the runs' folders.")] = Path("runs"),
     task: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(TASKS)}; may be repeated.", show_default="the paper's")
+        list[str] | None,
+        typer.Option(help=f"Of {', '.join(TASKS.known())}; may be repeated.", show_default="the paper's"),
     ] = None,
     fixed: Annotated[
         list[str] | None,
@@ -72,6 +73,7 @@ def sweep(
     comes first. A grid file has names of options with a value or a list of values each. A sweep can be stopped or
     killed at any moment: the same command continues it. `stepedit report` shows the results.
     """
+    require_torch("a sweep")
     from stepedit.experiments import estimate, executors
     from stepedit.experiments.grid import expand, grids
 

@@ -21,7 +21,7 @@ def tasks() -> None:
         pairs = task.encode([source], [target])
         edits = named(task.edits(pairs.sources, pairs.targets).row(0), task.vocabulary.name)
         args = [field for field in fields(kind) if field.name in kind.user_arg_names()]  # type: ignore[arg-type]
-        out.print(Text.assemble((name, "bold"), f"  {kind.title}"))
+        out.print(Text.assemble((name, "bold"), f"  {kind.title}" if kind.title else ""))
         out.print(Text(f"  arguments  {', '.join(f'{arg.name}={arg.default}' for arg in args) or 'none'}"))
         out.print(Text(f"  action     ({', '.join(task.template.fields)})"))
         out.print(Text(f"  source     {source}\n  target     {target}"))

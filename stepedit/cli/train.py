@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepedit.cli.arguments import Length, Numbers, TaskArgs, parse_pairs, with_options
+from stepedit.cli.arguments import Length, Numbers, TaskArgs, parse_pairs, require_torch, with_options
 from stepedit.cli.progress import progress_bar, require_tensorboard, show_training
 from stepedit.config import Limits, RunSettings, TrainingConfig
 from stepedit.registry import TASKS
@@ -16,7 +16,7 @@ from stepedit.registry import TASKS
 
 @with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training"))
 def train(
-    task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS)}.", show_default=False)] = None,
+    task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)] = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder of the run, to be created.", show_default=False)],
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
@@ -46,6 +46,7 @@ def train(
 
     Several processes share each batch under torchrun: torchrun --nproc-per-node 2 -m stepedit train aor --out runs/aor
     """
+    require_torch("training")
     from stepedit.training.request import read_options
     from stepedit.training.run import open_trainer, refuse_existing
 

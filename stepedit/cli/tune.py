@@ -49,5 +49,5 @@ def tune(
     for choice in (choices[index] for index in sorted(shown)):
         counts = choice.counts
         figures = [f"{counts.precision:.2%}", f"{counts.recall:.2%}", f"{counts.f_score():.2%}"]
-        table.append([f"{choice.min_confidence:.3f}", *figures, "<- chosen" * (choice is found)])
+        table.append([f"{choice.min_confidence:.4g}", *figures, "<- chosen" * (choice is found)])
     out.print(aligned(table))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from stepedit.errors import DataError
 from stepedit.registry import load_plugins, loaded_plugins
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 BATCH_LINES = 1024
 BATCH_CHARACTERS = 1 << 20  # so that long lines do not pile up
@@ -40,6 +42,7 @@ def batches(lines: Iterator[Line]) -> Iterator[tuple[list[Line], int]]:
 
 def in_processes(work: Work[Result], lines: Iterator[Line], num_workers: int) -> Iterator[Result]:
     """Apply `work` to batches of lines in several processes; yield results in order, a few batches ahead at most."""
+    from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     waiting: deque[Future[Result]] = deque()

@@ -35,7 +35,7 @@ class Decoding(BaseModel):
         None,
         ge=0,
         le=1,
-        description="Apply an edit only if its confidence is at least this.",
+        description="Stop editing a text at the first edit whose confidence is below this.",
         json_schema_extra={"shown_default": "the model's tuned threshold, or 0"},
     )
     lexicon: Annotated[Lexicon | None, BeforeValidator(_read_lexicon)] = Field(

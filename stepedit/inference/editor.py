@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,11 @@ from stepedit.editing.trace import Candidate, Change, Step, changes, named_step
 from stepedit.errors import DataError, UserError
 from stepedit.inference import hub, model_folder
 from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.onnx_runtime import load_policy
 from stepedit.inference.predict import predict
 from stepedit.methods.base import Method, Policy
 from stepedit.registry import PROGRAMMERS
 from stepedit.text.vocabulary import Vocabulary
-
-EXPORT_CHECKS = 100  # texts on which exported graphs are compared with the weights
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,19 @@ class Editor:
     folder: Path | None = None  # that it was loaded from
 
     @classmethod
-    def load(cls, folder: str | Path) -> Editor:
-        """Load the best weights of a run; DataError if the folder is damaged, foreign or of another version."""
+    def load(cls, folder: str | Path, num_threads: int | None = None) -> Editor:
+        """Load a model: its graph or, without one, its weights with PyTorch; DataError if the folder is damaged.
+
+        `num_threads` is for the graph; by default all cores.
+        """
         place = model_folder.find(folder)
         run = model_folder.read_config(place)
         method = model_folder.make_method(run)
         model_folder.check_vocabulary(place, method)
-        policy = PROGRAMMERS[run.training.programmer].load(place, method, run.training)
+        if (place / model_folder.GRAPH).exists():
+            policy = load_policy(place / model_folder.GRAPH, method, num_threads)
+        else:
+            policy = _load_weights(place, method, run)
         return cls(run, method, policy, model_folder.read_tuned(place), place)
 
     @classmethod
@@ -70,40 +76,10 @@ class Editor:
         return cls.load(hub.pull(name, revision))
 
     def push_to_hub(self, name: str, private: bool = True) -> str:
-        """Upload the model as `user/model`, weights in float16, and return its address."""
+        """Upload the model as `user/model`, as a graph with weights in float16, and return its address."""
         if self.folder is None:
             raise UserError("only a model that was loaded from a folder can be uploaded")
         return hub.push(self.folder, name, private)
-
-    def export_onnx(self, out: Path) -> None:
-        """Write the model as ONNX graphs into a new folder that `load` reads; DataError if they edit differently."""
-        if self.folder is None:
-            raise UserError("only a model that was loaded from a folder can be exported")
-        self._programmer().check_exportable()
-        model_folder.export(self.folder, out, "float32")
-        (out / model_folder.WEIGHTS).unlink()
-        self._programmer().export_onnx(out)
-        task = self.method.task
-        texts = task.vocabulary.decode(task.generate(EXPORT_CHECKS, np.random.default_rng(0)).sources)
-        expected, found = ([one.text for one in editor.edit(texts)] for editor in (self, Editor.load(out)))
-        if expected != found:
-            raise DataError(f"{out}: the graphs edit differently from the weights they were made from")
-
-    def compile(self) -> bool:
-        """Compile the network for single texts, where a C++ compiler is present; return whether that was done.
-
-        It takes up to a minute, less the second time. Then a single text is edited 1.5 to 2 times as fast, with the
-        same results; batches and beam search are unchanged. Set the number of threads before. Only Transformer
-        pointers can be compiled.
-        """
-        try:
-            return bool(self._programmer().compile_for_inference())
-        except Exception as error:  # torch and compilers have no common error type
-            reason = str(error).strip().partition("\n")[0]
-            raise UserError(f"the network could not be compiled: {reason or type(error).__name__}") from error
-
-    def _programmer(self) -> Any:
-        return self.policy
 
     def edit(
         self,
@@ -203,6 +179,15 @@ class Editor:
         if all(part == DONE for part in action):
             return Candidate("done", None, "", "", exp(log_prob))
         return _as_candidate(describe(state, action, self.method.task.template, exp(log_prob)), vocabulary)
+
+
+def _load_weights(folder: Path, method: Method, run: RunConfig) -> Policy:
+    """Return the network of a folder that has weights and no graph."""
+    if not (folder / model_folder.WEIGHTS).exists():
+        raise DataError(f"{folder}: no model here yet (neither {model_folder.GRAPH} nor {model_folder.WEIGHTS})")
+    if find_spec("torch") is None:
+        raise UserError(f"{folder} has weights and no graph, which needs PyTorch: pip install 'stepedit[train]'")
+    return PROGRAMMERS[run.training.programmer].load(folder, method, run.training)
 
 
 def _as_candidate(applied: AppliedAction, vocabulary: Vocabulary) -> Candidate:

@@ -31,6 +31,8 @@ def run(
     same prediction, so it would go round for ever. An edit below `min_confidence` is not applied; the text is done.
     """
     limit = method.max_steps if max_steps is None else max_steps
+    if len(sources) == 1:
+        return [_run_one(sources.rows()[0], predict, method, trace, min_confidence, limit)]
     loop = _Loop(sources, method, trace)
     for steps in range(limit):
         if not len(loop.rows):
@@ -42,6 +44,29 @@ def run(
         loop.advance(symbols, confidence, steps)
     loop.close(np.ones(len(loop.rows), np.bool_), loop.texts, limit, finished=False)
     return [outcome for outcome in loop.outcomes if outcome is not None]
+
+
+def _run_one(
+    source: list[int], predict: Predict, method: Method, trace: bool, min_confidence: float, limit: int
+) -> Outcome:
+    """Edit a single source: the same as a batch of one, without arrays around the predictions."""
+    text, seen, steps = tuple(source), {tuple(source)}, list[AppliedAction]()
+    for count in range(limit):
+        symbols, log_probs = predict(Sequences(np.array([text], np.int64), np.array([len(text)])))
+        confidence = float(np.exp(log_probs[0]))
+        action = symbols[0].tolist()
+        if confidence < min_confidence:
+            action = [DONE] * len(action)
+        after, done = method.step(text, action)
+        if trace and not (done and method.iterative):
+            steps.append(method.describe(text, action, after, confidence))
+        if done or not method.iterative:
+            return Outcome(after, count + (not method.iterative), done, steps)
+        if after in seen:
+            return Outcome(after, count + 1, False, steps)
+        seen.add(after)
+        text = after
+    return Outcome(text, limit, False, steps)
 
 
 class _Loop:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from stepedit.errors import DataError, UserError
 from stepedit.inference import model_folder
 
-FILES = [model_folder.CONFIG, model_folder.VOCABULARY, model_folder.WEIGHTS, model_folder.CARD, model_folder.TUNED]
+FILES = [model_folder.CONFIG, model_folder.VOCABULARY, model_folder.GRAPH, model_folder.CARD, model_folder.TUNED]
 
 
 def require_hub() -> None:

@@ -3,6 +3,7 @@
     config.json             the complete configuration of the run
     vocabulary.json         input tokens and output symbols
     model.safetensors       the weights with the best validation score
+    model.onnx              the same as a graph, written when training ends; all that editing needs
     checkpoint.safetensors  the latest weights, optimizer and trainer state (training.checkpoint)
     metrics.jsonl           one line per validation
     README.md               a model card
@@ -19,25 +20,24 @@ import json
 import shlex
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from stepedit import __version__
 from stepedit.config import RunConfig, RunSettings, TrainingConfig, checked, preset
-from stepedit.errors import DataError, located
+from stepedit.errors import DataError, UserError, located
 from stepedit.files import read_json, write_atomic, write_json
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
 from stepedit.tasks.base import Task
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
-WEIGHTS, CHECKPOINT, METRICS = "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"
-TUNED, PAIRS = "tuned.json", "pairs.tsv"
+WEIGHTS, GRAPH, CHECKPOINT = "model.safetensors", "model.onnx", "checkpoint.safetensors"
+METRICS, TUNED, PAIRS = "metrics.jsonl", "tuned.json", "pairs.tsv"
 FORMAT = 3
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -173,12 +173,16 @@ def _shipped() -> Path:
 
 def write_tensors(path: Path, tensors: Tensors, facts: dict[str, Any]) -> None:
     """Write named tensors and a few facts about them to one file."""
+    from safetensors.numpy import save
+
     content = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     write_atomic(path, save(content, metadata={"facts": json.dumps(facts)}))
 
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
     """Return what `write_tensors` wrote; DataError if it is missing or damaged."""
+    from safetensors import SafetensorError, safe_open
+
     facts = read_facts(path, missing_ok=False)
     try:
         with safe_open(path, framework="numpy") as file:
@@ -189,6 +193,8 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
     """Return the facts of a file of tensors without reading the tensors."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, framework="numpy") as file:
             facts: dict[str, Any] = json.loads((file.metadata() or {}).get("facts", "{}"))
@@ -202,24 +208,40 @@ def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
 
 
 def export(folder: Path, out: Path, dtype: str) -> int:
-    """Copy what editing needs of a run, weights in `dtype`; return the size in bytes."""
+    """Copy what editing needs of a run, as a graph with weights in `dtype`; return the size in bytes."""
     run, words = read_config(folder), read_json(folder / VOCABULARY)
-    tensors, facts = read_tensors(folder / WEIGHTS)
     if not isinstance(words, dict) or set(words) != {"inputs", "outputs"}:
         raise DataError(f"{folder / VOCABULARY}: damaged")
+    graph = make_graph(folder, dtype) if (folder / WEIGHTS).exists() else _read_graph(folder)
     out.mkdir(parents=True)
     write_config(out, run, words["inputs"], words["outputs"])
     for name in (METRICS, TUNED):
         if (folder / name).exists():
             write_atomic(out / name, (folder / name).read_bytes())
-    weights = {name: part.astype(dtype) if part.dtype.kind == "f" else part for name, part in tensors.items()}
-    write_tensors(out / WEIGHTS, weights, facts | {"exported": True})
+    write_atomic(out / GRAPH, graph)
     return sum(file.stat().st_size for file in out.iterdir())
 
 
+def make_graph(folder: Path, dtype: str) -> bytes:
+    """Return the graph of a run's best weights; UserError if what makes graphs is not installed."""
+    for name in ("torch", "onnx"):
+        if find_spec(name) is None:
+            raise UserError(f"making a graph needs {name}: pip install 'stepedit[train]'")
+    run = read_config(folder)
+    weights, _ = read_tensors(folder / WEIGHTS)
+    return PROGRAMMERS[run.training.programmer].graph(make_method(run), run.training, weights, dtype)
+
+
+def _read_graph(folder: Path) -> bytes:
+    try:
+        return (folder / GRAPH).read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{folder}: no model here yet (neither {WEIGHTS} nor {GRAPH})") from None
+
+
 def is_exported(folder: Path) -> bool:
-    """Whether a folder has what editing needs and no checkpoint to resume from."""
-    return bool(read_facts(folder / WEIGHTS).get("exported"))
+    """Whether a folder has what editing needs and no weights to train further."""
+    return (folder / GRAPH).exists() and not (folder / WEIGHTS).exists()
 
 
 def is_finished(folder: Path) -> bool:

@@ -88,6 +88,11 @@ class Method(ABC):
     def apply(self, texts: Sequences, symbols: IntArray) -> StepResult:
         """Return the texts that predicted symbols (B, O) make of these texts."""
 
+    def step(self, text: Sequence[int], symbols: Sequence[int]) -> tuple[tuple[int, ...], bool]:
+        """Return the text that predicted symbols make of one text, and whether it is done: `apply` for one text."""
+        result = self.apply(Sequences.from_rows([list(text)]), np.array([symbols]))
+        return tuple(result.texts.rows()[0]), bool(result.done[0])
+
     @abstractmethod
     def describe(
         self, before: Sequence[int], symbols: Sequence[int], after: Sequence[int], confidence: float

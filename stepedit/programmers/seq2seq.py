@@ -18,6 +18,7 @@ from stepedit.data.states import States
 from stepedit.editing.interpreter import FloatArray, Prediction
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
+from stepedit.inference.model_folder import Tensors
 from stepedit.methods.base import Method
 from stepedit.programmers.base import Programmer
 from stepedit.programmers.encoders import make_decoder, make_encoder
@@ -58,6 +59,13 @@ class SeqToSeq(Programmer):
         if method.iterative and method.task.template.copies:
             raise UserError("seq2seq cannot copy tokens of a text; use the pointer programmer, tagging or end2end")
         return cls(method, config)
+
+    @classmethod
+    def graph(cls, method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:
+        """Return the network with these weights, stored in `dtype`, as an ONNX graph."""
+        from stepedit.programmers.graphs import seq2seq_graph
+
+        return seq2seq_graph(method, config, weights, dtype)
 
     def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> EncoderOutput:
         """Encode texts."""

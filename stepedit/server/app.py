@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -61,11 +61,10 @@ def make_app(
     watched: Sequence[Path] = (),
     limits: ServerLimits | None = None,
     one_by_one: bool = False,
-    prepare_thread: Callable[[], None] | None = None,
 ) -> RequestLimits:
     """Return the whole application."""
     limits = limits or ServerLimits()
-    batcher = Batcher(store.editors, limits.max_batch, limits.max_queue, one_by_one, prepare_thread)
+    batcher = Batcher(store.editors, limits.max_batch, limits.max_queue, one_by_one)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -111,7 +110,8 @@ def _add_errors(app: FastAPI) -> None:
         if first["type"] == "json_invalid":
             return JSONResponse({"error": f"the body is not valid JSON: {first['ctx']['error']}"}, 422)
         place = ".".join(str(part) for part in first["loc"] if part != "body")
-        return JSONResponse({"error": f"{place}: {first['msg']}" if place else first["msg"]}, 422)
+        message = first["msg"].removeprefix("Value error, ")
+        return JSONResponse({"error": f"{place}: {message}" if place else message}, 422)
 
 
 def _add_editing(app: FastAPI, store: ModelStore, batcher: Batcher, limits: ServerLimits) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -54,14 +54,13 @@ class Batcher:
         max_batch: int,
         max_queue: int,
         one_by_one: bool = False,
-        prepare_thread: Callable[[], None] | None = None,
     ) -> None:
         self.editors, self.max_batch, self.max_queue = editors, max_batch, max_queue
         self.one_by_one = one_by_one  # one request at a time, for comparison
         self.queue: deque[Waiting] = deque()
         self.load = 0  # weight of all requests that wait or are being edited
         self.num_batches = 0
-        self._thread = ThreadPoolExecutor(1, initializer=prepare_thread)
+        self._thread = ThreadPoolExecutor(1)
         self._work: asyncio.Task[None] | None = None
 
     async def edit(self, key: BatchKey, texts: Sequence[str], seconds: float) -> list[EditResult]:

@@ -18,7 +18,7 @@ class ModelStore:
         self.editors = editors
 
     @classmethod
-    def load(cls, folders: Sequence[str]) -> ModelStore:
+    def load(cls, folders: Sequence[str], num_threads: int | None = None) -> ModelStore:
         """Load runs from folders or, without any, all models that come with stepedit."""
         chosen = list(folders) or shipped_models()
         if not chosen:
@@ -28,7 +28,7 @@ class ModelStore:
             name = Path(folder).resolve().name if Path(folder).exists() else folder
             if name in editors:
                 raise UserError(f"two runs are called {name!r}; rename one of their folders")
-            editors[name] = Editor.load(folder)
+            editors[name] = Editor.load(folder, num_threads)
         return cls(editors)
 
     def __getitem__(self, name: str) -> Editor:

@@ -23,7 +23,7 @@ class EditRequest(Decoding):
     @model_validator(mode="after")
     def _one_or_several(self) -> EditRequest:
         if (self.text is None) == (self.texts is None):
-            raise ValueError("either `text` or `texts` is needed, not both")
+            raise ValueError("exactly one of `text` and `texts` is needed")
         return self
 
     def all_texts(self) -> list[str]:

@@ -212,6 +212,8 @@ class ParallelText(Task):
         """
         if not self._word_by_word:
             return self._windows(row, vocabulary)
+        if len(row) <= self.window and row and self._known.issuperset(map(vocabulary.name, row)):
+            return [Segment(list(row))]  # one word
         parts = list[Segment]()
         for _, chunk in groupby(row, key=lambda token: vocabulary.name(token).isspace()):
             tokens = list(chunk)

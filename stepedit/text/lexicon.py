@@ -7,9 +7,6 @@ from itertools import repeat
 from math import log1p
 from pathlib import Path
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
 from stepedit.errors import DataError
 from stepedit.files import read_lines
 from stepedit.text import tokenization
@@ -67,6 +64,9 @@ class Lexicon:
 
     def near(self, word: str) -> list[str]:
         """Return known words within a small edit distance (1 for short words, up to 3 for long ones), nearest first."""
+        from rapidfuzz import process
+        from rapidfuzz.distance import OSA
+
         if word not in self._near:
             if len(self._near) >= CACHE_SIZE:
                 self._near.clear()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rapidfuzz.distance import Levenshtein
-
 from stepedit.text.tokenization import CAP, CAPS
 
 Pair = tuple[list[str], list[str]]
@@ -45,6 +43,8 @@ def cut_pair(source: list[str], target: list[str], window: int, max_target: int)
 
 
 def _cut_where_equal(source: list[str], target: list[str], window: int, max_target: int) -> list[Pair]:
+    from rapidfuzz.distance import Levenshtein
+
     same = [
         (block.src_start + k, block.dest_start + k)
         for block in Levenshtein.opcodes(source, target)

@@ -74,7 +74,7 @@ def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) ->
     programmer = chosen.get("programmer", method.default_programmer)
     PROGRAMMERS[programmer]
     config = checked(TrainingConfig, task_defaults(task, programmer) | chosen)
-    if not task.open_vocabulary or dataset is None or "train" not in dataset.splits:
+    if "batch_size" in chosen or not task.open_vocabulary or dataset is None or "train" not in dataset.splits:
         return config
     largest = max(1, len(dataset.splits["train"]) // MIN_BATCHES)
     return config.model_copy(update={"batch_size": min(config.batch_size, largest)})

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation.evaluate import evaluate_pairs
+from stepedit.files import write_atomic
 from stepedit.inference import model_folder
 from stepedit.methods.base import Method
 from stepedit.programmers.base import load_weights, weights_of
@@ -108,6 +111,7 @@ class Trainer:
             if self._finished():
                 self.state.finished = True
                 self.save()
+                self._write_graph()
                 return
             states = self.epoch_states(epoch)
             for index in range(skip, self.batches):
@@ -192,10 +196,19 @@ class Trainer:
             if better:
                 facts = {"epoch": epoch, "step": step, "validation": metrics}
                 model_folder.write_tensors(self.folder / model_folder.WEIGHTS, weights_of(self.average), facts)
-                (self.folder / model_folder.TUNED).unlink(missing_ok=True)  # it was tuned for other weights
+                for name in (model_folder.TUNED, model_folder.GRAPH):  # made for other weights
+                    (self.folder / name).unlink(missing_ok=True)
             checkpoint.append_report(self.folder, report)
         self.save()
         return report
+
+    def _write_graph(self) -> None:
+        """Write the best weights as a graph, if the programmer has one and onnx is installed."""
+        if self.rank > 0 or find_spec("onnx") is None:
+            return
+        with suppress(UserError):
+            graph = model_folder.make_graph(self.folder, "float32")
+            write_atomic(self.folder / model_folder.GRAPH, graph)
 
     def save(self) -> None:
         """Write a checkpoint with all that resuming needs."""

@@ -129,3 +129,15 @@ def test_malformed_brackets_are_detected(line: str) -> None:
 def test_the_right_hand_value_of_a_bracket_is_its_value() -> None:
     lines = ["2 == 7", "2 == ( 11 - 4 )", "2 == ( - 2 + 4 )", "( 2 + 3 ) == 5", "2 ==", "", "( 9 - 3 )", "3 )"]
     assert equations.right_values(encode(*lines)).tolist() == [7, 7, 2, 5, -1, -1, 6, -1]
+
+
+def test_few_rows_are_evaluated_like_many(rng: np.random.Generator) -> None:
+    """A few rows are evaluated in plain Python, many as arrays; with signs and divisions by zero."""
+    lines = [" ".join(rng.choice(["+", "-", "*", "/", "0", "1", "2", "7", "12"], 9)) for _ in range(3_000)]
+    parsed = equations.parse(encode(*(f"{line} == 3" for line in lines)))
+    left = parsed.left.take(parsed.valid)
+    assert len(left) > 20
+    many = equations.evaluate(left)
+    few = [equations.evaluate(left.take([row])) for row in range(len(left))]
+    assert [int(numerator[0]) for numerator, _ in few] == many[0].tolist()
+    assert [int(denominator[0]) for _, denominator in few] == many[1].tolist()

@@ -37,7 +37,7 @@ def test_a_pushed_model_can_be_pulled_and_edits_the_same(
     assert editor.push_to_hub("me/sort").endswith("me/sort")
     assert created == [("me/sort", {"private": True, "exist_ok": True})]
     names = {path.name for path in (tmp_path / "me" / "sort").iterdir()}
-    assert names == {"config.json", "vocabulary.json", "model.safetensors", "README.md"}
+    assert names == {"config.json", "vocabulary.json", "model.onnx", "README.md"}
     texts = ["3 2 1", "1 2 3"]
     pulled = Editor.from_pretrained("me/sort")
     assert [one.text for one in pulled.edit(texts)] == [one.text for one in editor.edit(texts)]

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from stepedit.cli.serve import compile_models, listen
+from stepedit.cli.serve import listen
 from stepedit.errors import UserError
 from stepedit.inference.editor import Editor
 from stepedit.server.app import ServerLimits, make_app
@@ -114,8 +114,8 @@ def test_models_tasks_and_examples_are_listed(app: RequestLimits) -> None:
         ({"text": "3 x 5"}, 422, "unknown token 'x'"),
         ({"texts": ["3 2", ""]}, 422, "line 2: the text is empty"),
         ({"text": "3 2", "model": "recurence"}, 404, "did you mean 'recurrence'?"),
-        ({"text": "3 2", "texts": ["3 2"]}, 422, "either `text` or `texts` is needed"),
-        ({}, 422, "either `text` or `texts` is needed"),
+        ({"text": "3 2", "texts": ["3 2"]}, 422, "exactly one of `text` and `texts` is needed"),
+        ({}, 422, "exactly one of `text` and `texts` is needed"),
         ({"texts": []}, 422, "texts"),
         ({"text": "3 2", "beam_size": 0}, 422, "beam_size"),
         ({"text": "3 2", "color": 1}, 422, "color"),
@@ -341,35 +341,6 @@ def test_the_error_for_a_taken_port_names_it() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"^cannot listen on 127.0.0.1, port {port}: [^(]*; --port 0 takes any"):
             listen("127.0.0.1", port)
-
-
-@pytest.mark.parametrize(
-    ("compiler", "result", "message"),
-    [
-        ("no-such-compiler", True, "no C++ compiler found"),
-        (sys.executable, True, "compiling recurrence, up to a minute the first time ... done"),
-        (sys.executable, False, "compiling tagging, up to a minute the first time ... nothing to compile"),
-        (sys.executable, UserError("broken"), "failed; it is served uncompiled (broken)"),
-    ],
-)
-def test_the_result_of_compilation_is_printed(
-    store: ModelStore,
-    compiler: str,
-    result: bool | UserError,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def compile_editor(_: Editor) -> bool:
-        if isinstance(result, UserError):
-            raise result
-        return result
-
-    monkeypatch.setenv("CXX", compiler)
-    monkeypatch.setattr(Editor, "compile", compile_editor)
-    compile_models(store)
-    printed = capsys.readouterr()
-    assert message in printed.out + printed.err
 
 
 def wait_until_up(base: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -92,15 +93,18 @@ def test_every_change_has_its_span_and_can_be_left_out(run: Path) -> None:
     assert "a[q→k]a" in stepedit("edit", run, "aqa", "--trace").stdout
 
 
-def test_onnx_graphs_edit_the_same_as_the_weights(run: Path, tmp_path: Path) -> None:
-    exported = stepedit("export", run, "--onnx", "--out", tmp_path / "graphs")
+def test_graphs_edit_the_same_as_the_weights(run: Path, tmp_path: Path) -> None:
+    exported = stepedit("export", run, "--out", tmp_path / "graph")
     assert (exported.returncode, exported.stderr) == (0, "")
-    assert not (tmp_path / "graphs" / "model.safetensors").exists()
+    assert not (tmp_path / "graph" / "model.safetensors").exists()
+    shutil.copytree(run, tmp_path / "weights")
+    (tmp_path / "weights" / "model.onnx").unlink()
     lines = "aqa bab\n\n" + "qek " * 50 + "日本\n"
-    by_weights, by_graphs = (stepedit("edit", folder, stdin=lines).stdout for folder in (run, tmp_path / "graphs"))
-    assert by_weights == by_graphs != lines
-    (tmp_path / "graphs" / "read.onnx").write_bytes(b"no graph")
-    assert "read.onnx: damaged" in stepedit("edit", tmp_path / "graphs", "aqa").stderr
+    folders = (run, tmp_path / "graph", tmp_path / "weights")
+    with_graph, exported_graph, with_weights = (stepedit("edit", folder, stdin=lines).stdout for folder in folders)
+    assert with_graph == exported_graph == with_weights != lines
+    (tmp_path / "graph" / "model.onnx").write_bytes(b"no graph")
+    assert "model.onnx: damaged" in stepedit("edit", tmp_path / "graph", "aqa").stderr
 
 
 def test_the_tuned_threshold_is_stored_and_can_be_overridden(run: Path, tmp_path: Path) -> None:

@@ -202,6 +202,11 @@ def test_the_learning_rate_warms_up_and_decays() -> None:
     assert {learning_rate_at(step, 100, constant) for step in range(100)} == {1e-5}
 
 
+def without_graph(folder: Path) -> Path:
+    (folder / model_folder.GRAPH).unlink()
+    return folder / model_folder.WEIGHTS
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -213,8 +218,9 @@ def test_the_learning_rate_warms_up_and_decays() -> None:
             "unknown option",
         ),
         (lambda folder: (folder / "vocabulary.json").write_text("[]"), "not the vocabulary of the task"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b"garbage"), "damaged"),
-        (lambda folder: (folder / "model.safetensors").unlink(), "no such file"),
+        (lambda folder: (folder / "model.onnx").write_bytes(b"garbage"), "model.onnx: damaged"),
+        (lambda folder: without_graph(folder).write_bytes(b"garbage"), "model.safetensors: damaged"),
+        (lambda folder: without_graph(folder).unlink(), "no model here yet"),
     ],
 )
 def test_a_damaged_run_is_reported_in_one_line(damage: Callable[[Path], object], message: str, tmp_path: Path) -> None:

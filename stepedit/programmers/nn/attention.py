@@ -30,7 +30,7 @@ def split_heads(x_BTH: Tensor, num_heads: int) -> Tensor:
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """Return the attention of queries (B, N, O, D) to T values; explicit for short texts without gradients."""
-    if torch.is_grad_enabled() or causal or torch.compiler.is_compiling() or key.shape[2] > SHORT:
+    if torch.is_grad_enabled() or causal or key.shape[2] > SHORT:
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
     scores = query @ key.transpose(2, 3) * query.shape[3] ** -0.5
     return (scores.softmax(3) if mask is None else masked_softmax(scores, mask)) @ value

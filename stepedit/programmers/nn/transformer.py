@@ -22,8 +22,8 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, mask_BT: Tensor) -> Layout:
-        """Return the layout of a mask. A compiled graph cannot depend on the number of tokens, and keeps padding."""
-        if torch.compiler.is_compiling() or bool(mask_BT.all()):
+        """Return the layout of a mask."""
+        if bool(mask_BT.all()):
             return cls(mask_BT, None)
         return cls(mask_BT, mask_BT.flatten().nonzero()[:, 0])
 
@@ -47,8 +47,7 @@ class Layout(NamedTuple):
 
     def attention_mask(self) -> Tensor | None:
         """Return (B, 1, 1, T), or None if there is no padding."""
-        full = self.positions is None and not torch.compiler.is_compiling()
-        return None if full else self.mask[:, None, None]
+        return None if self.positions is None else self.mask[:, None, None]
 
 
 class FeedForward(nn.Module):

@@ -1,0 +1,221 @@
+"""Policies that run ONNX graphs with onnxruntime: editing without PyTorch.
+
+`programmers.graphs` says what is in a graph. A graph is loaded from memory, so it cannot refer to other files; custom
+operators are not available.
+
+Shapes: B texts, T tokens, O output symbols, V output vocabulary, K beams.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepedit.data.states import States
+from stepedit.editing.actions import Operation
+from stepedit.editing.edits import EditBatch
+from stepedit.editing.interpreter import FloatArray, Prediction, operations_of
+from stepedit.editing.sequences import PAD, IntArray, Sequences
+from stepedit.errors import DataError
+from stepedit.methods.base import Method, Policy
+
+GRAPH_FORMAT = 1
+LARGE_BATCH = 8  # texts
+WIDTH = 4  # positions, and tokens at each, among which the most probable action is searched
+Arrays = dict[str, Any]
+
+
+class Graph:
+    """A loaded graph. Small batches run on one thread: waking others would take longer than they save."""
+
+    def __init__(self, path: Path, num_threads: int | None = None) -> None:
+        self.path, self.num_threads = path, num_threads or available_threads()
+        self.small = self._session(1)
+        self.facts: dict[str, str] = dict(self.small.get_modelmeta().custom_metadata_map)
+        if self.facts.get("stepedit_format") != str(GRAPH_FORMAT):
+            raise DataError(f"{path}: not a graph of this version of stepedit; export it again")
+        self._unused = {each.name: _empty(each) for each in self.small.get_inputs()}
+
+    @cached_property
+    def large(self) -> Any:
+        """The session for large batches."""
+        return self.small if self.num_threads == 1 else self._session(self.num_threads)
+
+    def _session(self, num_threads: int) -> Any:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # cores are shared with other work
+        content = self.path.read_bytes()  # from memory, so that a graph cannot refer to other files
+        try:
+            return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except Exception:  # onnxruntime has many kinds of errors, none of them public
+            raise DataError(f"{self.path}: damaged (not a graph that onnxruntime can run)") from None
+
+    def run(self, outputs: list[str], batch_size: int, **inputs: Any) -> list[Any]:
+        """Return some outputs; inputs that they do not depend on may be left out."""
+        session = self.small if batch_size < LARGE_BATCH else self.large
+        results: list[Any] = session.run(outputs, self._unused | inputs)
+        return results
+
+
+def _empty(node: Any) -> Any:
+    """Return an array for an input that is not used."""
+    kinds = {"tensor(float)": np.float32, "tensor(bool)": np.bool_}
+    return np.zeros([size if isinstance(size, int) else 1 for size in node.shape], kinds.get(node.type, np.int64))
+
+
+def available_threads() -> int:
+    """Return the number of threads: OMP_NUM_THREADS if it is set, otherwise the cores of this process."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdecimal() and int(limit) > 0:
+        return int(limit)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def load_policy(path: Path, method: Method, num_threads: int | None = None) -> Policy:
+    """Return the policy of a graph file; DataError if it is damaged or of another version."""
+    graph = Graph(path, num_threads)
+    kinds: dict[str | None, Any] = {"pointer": PointerPolicy, "seq2seq": Seq2SeqPolicy}
+    kind = graph.facts.get("kind")
+    if kind not in kinds:
+        raise DataError(f"{path}: damaged (a graph of kind {kind!r})")
+    policy: Policy = kinds[kind](graph, method)
+    return policy
+
+
+class PointerPolicy:
+    """The graph of a pointer programmer: one call per action."""
+
+    def __init__(self, graph: Graph, method: Method) -> None:
+        self.graph, self.template = graph, method.task.template
+        self.num_parameters = int(graph.facts["parameters"])
+        self._allowed = np.zeros(len(method.task.vocabulary), np.bool_)
+        self._allowed[sorted(self.template.tokens)] = True
+        self._operation_index = np.zeros(len(Operation), np.int64)
+        self._operation_index[list(self.template.operations)] = np.arange(len(self.template.operations))
+
+    def predict(self, texts: Sequences) -> Prediction:
+        """Return the most probable action of each text."""
+        actions, log_probs = self._actions(texts, WIDTH)
+        return Prediction(actions[:, 0], log_probs[:, 0])
+
+    def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the k most probable actions of each text and their log-probabilities."""
+        actions, log_probs = self._actions(texts, max(k, WIDTH))
+        return actions[:, :k], log_probs[:, :k]
+
+    def _actions(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        outputs = ["actions", "log_probs"]
+        actions, log_probs = self.graph.run(outputs, len(texts), ids=texts.ids, lengths=texts.lengths, k=np.array([k]))
+        return actions, log_probs
+
+    def log_prob(self, states: States) -> FloatArray:
+        """Return the log-probability of the next action of each state."""
+        at = (np.arange(len(states)), states.next_edit)
+        edits = EditBatch(*(part[at] for part in states.current_edits()))
+        token = np.where(edits.widths == 1, edits.tokens[:, 0], PAD)
+        score = self.graph.run(
+            ["score"],
+            len(states),
+            scoring=np.array(True),
+            k=np.array([1]),
+            ids=states.texts.ids,
+            lengths=states.texts.lengths,
+            has_edit=(~states.done()).astype(np.int64),
+            first=edits.starts,
+            last=np.maximum(edits.stops - 1, 0),
+            operation=self._operation_index[operations_of(edits, self.template)],
+            choice=self._choices(token, states.texts.ids),
+        )[0]
+        return np.asarray(score)
+
+    def _choices(self, token_B: IntArray, ids_BT: IntArray) -> IntArray:
+        """Return the index of each token in the graph's token logits: its own or, copied, that of a position; or -1."""
+        size = len(self._allowed)
+        known = np.where(token_B < size, token_B, PAD)
+        own = np.where(self._allowed[known], token_B, -1) if self.template.copies else token_B
+        choice = np.where(token_B == PAD, -1, own)
+        if self.template.copies and ids_BT.shape[1]:
+            here_BT = ids_BT == token_B[:, None]
+            copied = (choice < 0) & (token_B != PAD) & here_BT.any(1)
+            choice = np.where(copied, size + here_BT.argmax(1), choice)
+        return choice
+
+
+class Seq2SeqPolicy:
+    """The graph of a seq2seq programmer: one call to encode, one per symbol."""
+
+    def __init__(self, graph: Graph, method: Method) -> None:
+        self.graph, self.method = graph, method
+        self.num_parameters = int(graph.facts["parameters"])
+        self.num_states = int(graph.facts["states"])
+
+    def _encode(self, texts: Sequences) -> tuple[Arrays, list[Any]]:
+        """Return the inputs of all steps, and the states before the first."""
+        names = ["encoded", *(f"first_{index}" for index in range(self.num_states))]
+        encoded, *states = self.graph.run(
+            names, len(texts), encoding=np.array(True), ids=texts.widened(1).ids, lengths=texts.lengths
+        )
+        return {"given_encoded": encoded, "given_lengths": texts.lengths}, states
+
+    def _step(self, given: Arrays, symbol: IntArray, states: list[Any]) -> tuple[FloatArray, list[Any]]:
+        """Return the log-probabilities (B, V) of the next symbol, and the next states."""
+        names = ["log_probs", *(f"next_{index}" for index in range(self.num_states))]
+        before = {f"state_{index}": state for index, state in enumerate(states)}
+        log_probs, *following = self.graph.run(names, len(symbol), symbol=symbol, **given, **before)
+        return log_probs, following
+
+    def predict(self, texts: Sequences) -> Prediction:
+        """Decode greedily until all rows have predicted the end or the largest output length is reached."""
+        given, states = self._encode(texts)
+        symbol = np.full(len(texts), PAD)  # the start symbol
+        total, active = np.zeros(len(texts), np.float32), np.ones(len(texts), np.bool_)
+        symbols = list[IntArray]()
+        for _ in range(self.method.max_output_length):
+            log_probs, states = self._step(given, symbol, states)
+            symbol = log_probs.argmax(1)
+            total = np.where(active, total + log_probs[np.arange(len(texts)), symbol], total)
+            symbols.append(np.where(active, symbol, PAD))
+            if self.method.end is not None:
+                active = active & (symbol != self.method.end)
+                if not active.any():
+                    break
+        return Prediction(self.method.decode_outputs(np.stack(symbols, 1)), total)
+
+    def log_prob(self, states: States) -> FloatArray:
+        """Return the summed log-probability of the symbols that should be predicted."""
+        outputs, lengths = self.method.targets(states)
+        given, memory = self._encode(states.texts)
+        symbol, total = np.full(len(states), PAD), np.zeros(len(states), np.float32)
+        for index in range(outputs.shape[1]):
+            log_probs, memory = self._step(given, symbol, memory)
+            symbol = outputs[:, index]
+            total += np.where(index < lengths, log_probs[np.arange(len(states)), symbol], 0)
+        return total
+
+    def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the most probable outputs that a beam of size k finds."""
+        size, rows = len(texts), np.repeat(np.arange(len(texts)), k)
+        given, states = self._encode(texts)
+        given, states = {name: part[rows] for name, part in given.items()}, [state[rows] for state in states]
+        scores: FloatArray = np.full((size, k), -np.inf, np.float32)
+        scores[:, 0] = 0.0  # all beams start alike, so only one counts
+        outputs, symbol = np.zeros((size * k, 0), np.int64), np.full(size * k, PAD)
+        for _ in range(self.method.max_output_length):
+            log_probs, states = self._step(given, symbol, states)
+            total: FloatArray = (scores[:, :, None] + log_probs.reshape(size, k, -1)).reshape(size, -1)
+            best = np.argsort(-total, axis=1, kind="stable")[:, :k]
+            scores = np.take_along_axis(total, best, 1)
+            parents = (np.arange(size)[:, None] * k + best // log_probs.shape[1]).ravel()
+            symbol = (best % log_probs.shape[1]).ravel()
+            outputs, states = np.concatenate([outputs[parents], symbol[:, None]], 1), [s[parents] for s in states]
+        actions = self.method.decode_outputs(outputs)
+        return actions.reshape(size, k, actions.shape[1]), scores

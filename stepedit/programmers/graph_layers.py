@@ -1,0 +1,290 @@
+"""The layers of `nn/` as ONNX: embeddings, encoders, and one step of a decoder.
+
+Each function mirrors the module of the same name; weights are named as there. Parity is tested for every combination.
+
+Shapes: B texts, T tokens, H hidden size, N heads, D = H/N, L layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stepedit.config import TrainingConfig
+from stepedit.programmers.graph_builder import GraphBuilder, Value
+
+NEG_INF = -1e9
+# torch's order of gates -> ONNX's
+GATES = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2]), "rnn": ("RNN", [0])}
+
+
+class Encoded(NamedTuple):
+    """The encoding of B texts."""
+
+    states: Value  # (B, T, H)
+    mask: Value  # (B, T) bool
+    summary: Value  # (B, H)
+
+
+class Embedded(NamedTuple):
+    """An embedding table."""
+
+    known: Value  # (V, H) vectors of the known tokens
+    transposed: Value  # (H, V)
+    table: Value  # (V + buckets, H)
+    size: int
+    num_buckets: int
+
+    def of(self, ids: Value) -> Value:
+        """Return the vectors of some ids; an unknown token has that of its bucket."""
+        if not self.num_buckets:
+            return self.table.take(ids)
+        folded = (ids - self.size) % self.num_buckets + self.size
+        return self.table.take(ids.graph.where(ids < self.size, ids, folded, "int64"))
+
+
+def embedding(
+    g: GraphBuilder, name: str, size: int, num_buckets: int = 0, features: npt.NDArray[Any] | None = None
+) -> Embedded:
+    """Return an embedding table with its features added."""
+    with g.once():
+        table = g.weight(f"{name}.table")
+        known = table if not num_buckets else table.slice(0, 0, size)
+        if features is not None:
+            known = known + g.constant(features) @ g.weight(f"{name}.feature_map.weight", transposed=True)
+        whole = known if not num_buckets else g.concat([known, table.slice(0, size, size + num_buckets)], 0)
+        return Embedded(known, known.transpose(1, 0), whole, size, num_buckets)
+
+
+def encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> Encoded:
+    """Return the encoding of embedded tokens."""
+    if config.architecture == "transformer":
+        return _transformer_encoder(g, config, x, mask)
+    return _recurrent_encoder(g, config, x, mask)
+
+
+def _attention_bias(g: GraphBuilder, mask: Value) -> Value:
+    """Return (B, 1, 1, T) zero at tokens and NEG_INF at padding."""
+    return g.where(mask, 0.0, NEG_INF).unsqueeze(1, 2)
+
+
+def _feed_forward(g: GraphBuilder, x: Value, name: str) -> Value:
+    return g.linear_2d(g.linear_2d(g.layer_norm(x, f"{name}.norm"), f"{name}.up").relu(), f"{name}.down")
+
+
+def _transformer_encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> Encoded:
+    size, heads, width = config.hidden_size, config.num_heads, config.hidden_size // config.num_heads
+    bias, batch = _attention_bias(g, mask), x.size(0)
+    split = g.shape_of_parts((batch, -1, 3 * heads, width))
+    x = (x + _positions(g, "encoder", g.arange(x.size(1)))).reshape(-1, size)  # all tokens as one matrix
+    for layer in range(config.num_layers):
+        name = f"encoder.blocks.{layer}"
+        y = g.linear_2d(g.layer_norm(x, f"{name}.norm"), f"{name}.query_key_value")
+        y = g.op("Reshape", y, split).transpose(0, 2, 1, 3)  # (B, 3N, T, D)
+        query, key, value = g.ops("Split", y, count=3, axis=1, num_outputs=3)
+        scores = query @ key.transpose(0, 1, 3, 2) * _scale(config) + bias
+        attended = (scores.softmax() @ value).transpose(0, 2, 1, 3).reshape(-1, size)
+        x = x + g.linear_2d(attended, f"{name}.out")
+        x = x + _feed_forward(g, x, f"{name}.feed_forward")
+    states = g.layer_norm(x, "encoder.norm").reshape(batch, -1, size)
+    return Encoded(states, mask, states.take(g.scalar(0, "int64"), axis=1))
+
+
+def _positions(g: GraphBuilder, name: str, at: Value) -> Value:
+    """Return position embeddings; positions beyond the last known one share its embedding."""
+    table = g.weight(f"{name}.position_embedding")
+    last = g.weights[f"{name}.position_embedding"].shape[0] - 1
+    return table.take(g.op("Min", at, g.scalar(last, "int64")))
+
+
+def _scale(config: TrainingConfig) -> float:
+    return float((config.hidden_size // config.num_heads) ** -0.5)
+
+
+def _recurrent_encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> Encoded:
+    kind, order = GATES[config.architecture]
+    size, both = config.hidden_size, config.bidirectional
+    lengths = g.op("ReduceSum", mask.cast("int64"), g.constant(np.array([1])), keepdims=0)
+    steps = g.op("Max", lengths, g.scalar(1, "int64")).cast("int32")  # an empty text is read as one padding token
+    index = np.concatenate([np.arange(size) + size * gate for gate in order])
+    directions = ("forward", "backward") if both else ("forward",)
+    hidden = x.transpose(1, 0, 2)  # (T, B, H)
+    extra = {"linear_before_reset": 1} if kind == "GRU" else {}
+    for layer in range(config.num_layers):
+        names = [f"encoder.{direction}_layers.{layer}" for direction in directions]
+        inputs, recurrent, bias = _onnx_gates(g, names, index)
+        direction = "bidirectional" if both else "forward"
+        output = g.op(kind, hidden, inputs, recurrent, bias, steps, hidden_size=size, direction=direction, **extra)
+        hidden = output.transpose(0, 2, 1, 3).reshape(0, 0, -1)  # (T, B, directions * H)
+    states = hidden.transpose(1, 0, 2)
+    if both:
+        states = g.linear(states, "encoder.merge")
+    summary = states.take_rows((steps.cast("int64") - 1).unsqueeze(1)).squeeze(1)
+    if both:
+        summary = summary + states.take(g.scalar(0, "int64"), axis=1)
+    return Encoded(states, mask, summary)
+
+
+def _onnx_gates(g: GraphBuilder, names: list[str], index: npt.NDArray[Any]) -> tuple[Value, Value, Value]:
+    """Return input weights, recurrent weights and biases of all directions with ONNX's order of gates."""
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    with g.once():
+        gates = g.constant(index)
+        parts = [[g.weight(f"{name}.{kind}_l0").take(gates) for kind in kinds] for name in names]
+        inputs, recurrent = (g.concat([part[at].unsqueeze(0) for part in parts], 0) for at in (0, 1))
+        bias = g.concat([g.concat([part[2], part[3]], 0).unsqueeze(0) for part in parts], 0)
+    return inputs, recurrent, bias
+
+
+def initial_states(g: GraphBuilder, config: TrainingConfig, encoded: Encoded, num_layers: int) -> list[Value]:
+    """Return the decoder's states before its first step, batch first."""
+    batch = encoded.states.size(0)
+    if config.architecture == "transformer":
+        heads, width = config.num_heads, config.hidden_size // config.num_heads
+        empty = g.constant(np.zeros((1, heads, 0, width), np.float32)).expand(batch, heads, 0, width)
+        return [empty] * (2 * num_layers)
+    hidden = encoded.summary.unsqueeze(1).expand(batch, num_layers, config.hidden_size)
+    return [hidden, hidden * 0.0] if config.architecture == "lstm" else [hidden]
+
+
+def decoder_step(
+    g: GraphBuilder,
+    config: TrainingConfig,
+    name: str,
+    x: Value,
+    encoded: Encoded,
+    states: list[Value] | None,
+    num_layers: int,
+) -> tuple[Value, list[Value]]:
+    """Return the hidden state (B, H) after one symbol (B or 1, H), and the next states.
+
+    Without states it is the first step, on texts that are not empty.
+    """
+    if config.architecture == "transformer":
+        return _transformer_step(g, config, name, x, encoded, states, num_layers)
+    states = states or initial_states(g, config, encoded, num_layers)
+    return _recurrent_step(g, config, name, x, encoded, states, num_layers)
+
+
+def _transformer_step(
+    g: GraphBuilder,
+    config: TrainingConfig,
+    name: str,
+    x: Value,
+    encoded: Encoded,
+    caches: list[Value] | None,
+    num_layers: int,
+) -> tuple[Value, list[Value]]:
+    at = caches[0].size(2) if caches else g.constant(np.array([0]))
+    x, extended = x + _positions(g, name, at), list[Value]()
+    for layer in range(num_layers):
+        block = f"{name}.blocks.{layer}"
+        normed = g.layer_norm(x, f"{block}.self_norm")
+        both = g.linear_2d(normed, f"{block}.self_attention.key_value")
+        key, value = g.ops("Split", both, count=2, axis=1, num_outputs=2)
+        if caches:
+            query = _heads(g.linear_2d(normed, f"{block}.self_attention.query"), config)
+            key, value = (_heads(part, config) for part in (key, value))
+            key, value = (g.concat([caches[2 * layer + part], new], 2) for part, new in enumerate((key, value)))
+            extended += [key, value]
+            weights = (query @ key.transpose(0, 1, 3, 2) * _scale(config)).softmax()
+            value = (weights @ value).transpose(0, 2, 1, 3).reshape(0, -1)
+        x = x + g.linear_2d(value, f"{block}.self_attention.out")  # a first symbol attends to itself alone
+        normed = g.layer_norm(x, f"{block}.cross_norm")
+        x = x + _single_query(g, config, normed, encoded, f"{block}.cross_attention", may_be_empty=caches is not None)
+        x = x + _feed_forward(g, x, f"{block}.feed_forward")
+    return g.layer_norm(x, f"{name}.norm"), extended
+
+
+def _heads(x: Value, config: TrainingConfig) -> Value:
+    """Return (B, N, 1, D)."""
+    return x.reshape(0, config.num_heads, 1, -1)
+
+
+def _single_query(
+    g: GraphBuilder, config: TrainingConfig, x: Value, encoded: Encoded, name: str, may_be_empty: bool
+) -> Value:
+    """Attend from one state per text, the query mapped to the space of the states."""
+    size, heads = config.hidden_size, config.num_heads
+    with g.once():
+        maps = g.weight(f"{name}.key_value.weight").reshape(2, heads, -1, size)
+        key_map, value_map = (maps.take(g.scalar(part, "int64")) for part in (0, 1))  # (N, D, H)
+        key_map, value_map = key_map * _scale(config), value_map.transpose(0, 2, 1)
+        value_bias = g.weight(f"{name}.key_value.bias").slice(0, size, 2 * size)
+        out_bias = g.linear_2d(value_bias.unsqueeze(0), f"{name}.out").squeeze(0)  # the weights of a text add up to one
+    states = encoded.states.unsqueeze(1)  # (B, 1, T, H)
+    query = _heads(g.linear_2d(x, f"{name}.query"), config) @ key_map  # (B, N, 1, H)
+    weights = (query @ states.transpose(0, 1, 3, 2) + _attention_bias(g, encoded.mask)).softmax()
+    if may_be_empty:  # an empty text has nothing to attend to: the output is the layer's own bias
+        weights = weights * encoded.mask.unsqueeze(1, 2).cast("float32")
+    attended = ((weights @ states) @ value_map).reshape(0, size)  # (B, N, 1, D) -> (B, H)
+    if not may_be_empty:
+        return g.linear_2d(attended, f"{name}.out", out_bias)
+    some = g.op("ReduceMax", encoded.mask.cast("float32"), g.constant(np.array([1])), keepdims=1)
+    own = g.weight(f"{name}.out.bias")
+    return g.linear_2d(attended, f"{name}.out", own * 0.0) + own + some * (out_bias - own)
+
+
+def _recurrent_step(
+    g: GraphBuilder,
+    config: TrainingConfig,
+    name: str,
+    x: Value,
+    encoded: Encoded,
+    states: list[Value],
+    num_layers: int,
+) -> tuple[Value, list[Value]]:
+    inputs = x  # (B or 1, H)
+    following: list[list[Value]] = [[] for _ in states]
+    for layer in range(num_layers):
+        before = [state.take(g.scalar(layer, "int64"), axis=1) for state in states]
+        after = _cell(g, config, f"{name}.cell", layer, inputs, before)
+        for part, value in zip(following, after, strict=True):
+            part.append(value.unsqueeze(1))
+        inputs = after[0]
+    hidden = inputs
+    if config.attention != "none":
+        context = _luong(g, config, name, hidden.unsqueeze(1), encoded).squeeze(1)
+        hidden = g.linear_2d(g.concat([context, hidden], 1), f"{name}.combine").tanh()
+    return hidden, [g.concat(part, 1) for part in following]
+
+
+def _cell(g: GraphBuilder, config: TrainingConfig, name: str, layer: int, x: Value, states: list[Value]) -> list[Value]:
+    """Return the next states of one cell."""
+
+    def projected(value: Value, part: str) -> Value:
+        weight = g.weight(f"{name}.weight_{part}_l{layer}", transposed=True)
+        return value @ weight + g.weight(f"{name}.bias_{part}_l{layer}")
+
+    def gate(value: Value, index: int) -> Value:
+        return value.slice(1, index * config.hidden_size, (index + 1) * config.hidden_size)
+
+    hidden = states[0]
+    inputs, recurrent = projected(x, "ih"), projected(hidden, "hh")
+    if config.architecture == "rnn":
+        return [(inputs + recurrent).tanh()]
+    if config.architecture == "gru":
+        reset, update = ((gate(inputs, at) + gate(recurrent, at)).sigmoid() for at in (0, 1))
+        new = (gate(inputs, 2) + reset * gate(recurrent, 2)).tanh()
+        return [new + update * (hidden - new)]
+    gates = inputs + recurrent
+    enter, forget, leave = (gate(gates, at).sigmoid() for at in (0, 1, 3))
+    memory = forget * states[1] + enter * gate(gates, 2).tanh()
+    return [leave * memory.tanh(), memory]
+
+
+def _luong(g: GraphBuilder, config: TrainingConfig, name: str, hidden: Value, encoded: Encoded) -> Value:
+    """Return the context (B, 1, H) of Luong attention."""
+    keys = encoded.states
+    if config.attention in ("general", "concat"):
+        keys = g.linear(keys, f"{name}.score")
+    if config.attention == "concat":
+        mixed = (g.linear(hidden, f"{name}.query") + keys).tanh()  # (B, T, H)
+        scores = g.linear(mixed, f"{name}.collapse").transpose(0, 2, 1)
+    else:
+        scores = hidden @ keys.transpose(0, 2, 1)
+    mask = encoded.mask.unsqueeze(1)
+    weights = (scores + g.where(mask, 0.0, NEG_INF)).softmax() * mask.cast("float32")  # none for an empty text
+    return weights @ encoded.states

@@ -1,0 +1,296 @@
+"""Programmers as ONNX graphs: all that editing needs, in one file that onnxruntime runs without PyTorch.
+
+A pointer's graph returns the k most probable actions of each text and, if `scoring` is true, the log-probability of
+given ones. A seq2seq's graph returns one step of the decoder or, if `encoding` is true, the encoding of texts.
+
+Shapes: B texts, T tokens, P operations, V vocabulary, K actions, F fields, E partial actions of a text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stepedit.config import TrainingConfig
+from stepedit.editing.actions import DONE, OPERATION, POSITION, TOKEN, Operation
+from stepedit.editing.sequences import PAD
+from stepedit.inference.model_folder import Tensors
+from stepedit.inference.onnx_runtime import GRAPH_FORMAT
+from stepedit.methods.base import Method
+from stepedit.programmers.graph_builder import GraphBuilder, Value
+from stepedit.programmers.graph_layers import (
+    NEG_INF,
+    Embedded,
+    Encoded,
+    decoder_step,
+    embedding,
+    encoder,
+    initial_states,
+)
+
+MIN_TOKENS = {Operation.INSERT: 0, Operation.SWAP: 2}  # from the position on; 1 for other operations
+NO_TOKEN = {Operation.DELETE, Operation.SWAP}
+
+
+def _features(method: Method, config: TrainingConfig) -> npt.NDArray[Any] | None:
+    return method.task.features() if config.numeric_features else None
+
+
+def _facts(kind: str, weights: Tensors, **more: Any) -> dict[str, str]:
+    facts = {"stepedit_format": GRAPH_FORMAT, "kind": kind, **more}
+    facts["parameters"] = sum(array.size for array in weights.values())
+    return {name: str(value) for name, value in facts.items()}
+
+
+def seq2seq_graph(method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:
+    """Return the graph of a seq2seq programmer."""
+    g = GraphBuilder(weights, dtype)
+    vocabulary, features = method.task.vocabulary, _features(method, config)
+    tokens = embedding(g, "token_embedding", len(vocabulary), vocabulary.num_buckets, features)
+    ids, lengths = g.input("ids", "int64", ["B", "T"]), g.input("lengths", "int64", ["B"])
+    layers = 1 if config.architecture == "transformer" else config.num_layers
+
+    def encode() -> list[Value]:
+        mask = g.arange(ids.size(1)) < lengths.unsqueeze(1)
+        encoded = encoder(g, config, tokens.of(ids), mask)
+        return [encoded.states, *initial_states(g, config, encoded, layers)]
+
+    num_states = {"transformer": 2 * layers, "lstm": 2}.get(config.architecture, 1)
+    axes = len(_state_shape(config, layers, "B"))
+    empty = [np.zeros([0] * 3, np.float32), *[np.zeros([0] * axes, np.float32)] * num_states]
+    encoded, *first = g.when(g.input("encoding", "bool", []), encode, empty)
+    g.output("encoded", encoded, "float32", ["B", "T", "H"])
+    for index, state in enumerate(first):
+        g.output(f"first_{index}", state, "float32", [f"first_{index}_{axis}" for axis in range(axes)])
+    _decoder(g, method, config, features, num_states, layers)
+    return g.to_bytes(_facts("seq2seq", weights, states=num_states))
+
+
+def _state_shape(config: TrainingConfig, layers: int, batch: str) -> list[int | str]:
+    """Return the shape of a decoder state: keys or values of a Transformer, hidden states of a recurrent network."""
+    if config.architecture == "transformer":
+        return [batch, config.num_heads, f"{batch}_steps", config.hidden_size // config.num_heads]
+    return [batch, layers, config.hidden_size]
+
+
+def _decoder(
+    g: GraphBuilder, method: Method, config: TrainingConfig, features: Any, num_states: int, layers: int
+) -> None:
+    """Add one step of the decoder, from encoded texts and states given as inputs."""
+    size, outputs = config.hidden_size, len(method.outputs)
+    given = g.input("given_encoded", "float32", ["C", "S", size])
+    lengths = g.input("given_lengths", "int64", ["C"])
+    symbol = g.input("symbol", "int64", ["C"])
+    states = [g.input(f"state_{i}", "float32", _state_shape(config, layers, "C")) for i in range(num_states)]
+    mask = g.arange(given.size(1)) < lengths.unsqueeze(1)
+    zero = g.scalar(0, "int64")
+    encoded = Encoded(given, mask, given.take(zero, axis=1))
+    symbols = embedding(g, "symbol_embedding", outputs)
+    hidden, following = decoder_step(g, config, "decoder", symbols.of(symbol), encoded, states, layers)
+    output_features = None if features is None else features[method.output_tokens()]
+    table = embedding(g, "output_embedding", outputs, 0, output_features).transposed
+    bias = np.zeros(outputs, np.float32)
+    bias[PAD] = NEG_INF  # padding is never predicted
+    logits = hidden @ table + (g.weight("output_bias") + g.constant(bias))
+    g.output("log_probs", logits.log_softmax(), "float32", ["C", outputs])
+    for index, state in enumerate(following):
+        g.output(f"next_{index}", state, "float32", _state_shape(config, layers, f"next_{index}"))
+
+
+class _Read(NamedTuple):
+    """A text encoded by a pointer, and the log-probabilities of positions."""
+
+    ids: Value  # (B, T) with an end token
+    lengths: Value  # (B,)
+    states: Value  # (B, T, H)
+    plan: Value  # (B, H)
+    positions: Value  # (B, T*P+1)
+
+
+class PointerGraph:
+    """The graph of a pointer programmer."""
+
+    def __init__(self, method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> None:
+        self.g = GraphBuilder(weights, dtype)
+        self.config, self.template = config, method.task.template
+        vocabulary, features = method.task.vocabulary, _features(method, config)
+        self.tokens = embedding(self.g, "token_embedding", len(vocabulary), vocabulary.num_buckets, features)
+        self.operations = embedding(self.g, "operation_embedding", len(self.template.operations))
+        self.has_spans, self.has_tokens = "last" in self.template.fields, "token" in self.template.fields
+        self.outputs: Embedded | None = None
+        if self.has_tokens:
+            self.outputs = embedding(self.g, "output_embedding", len(vocabulary), vocabulary.num_buckets, features)
+        self.allowed = np.zeros(len(vocabulary), np.bool_)
+        self.allowed[sorted(self.template.tokens)] = True
+
+    def to_bytes(self) -> bytes:
+        """Return the graph with its two uses."""
+        g = self.g
+        ids, lengths = g.input("ids", "int64", ["B", "T"]), g.input("lengths", "int64", ["B"])
+        k = g.input("k", "int64", [1])
+        read = self._read(ids, lengths)
+        actions, log_probs = self._top_k(read, k)
+        g.output("actions", actions, "int64", ["B", "K", len(self.template.fields)])
+        g.output("log_probs", log_probs, "float32", ["B", "K"])
+        names = ("has_edit", "first", "last", "operation", "choice")
+        given = {name: g.input(name, "int64", ["S"]) for name in names}
+        scoring = g.input("scoring", "bool", [])
+        (score,) = g.when(scoring, lambda: [self._score(read, **given)], [np.zeros(0, np.float32)])
+        g.output("score", score, "float32", ["S"])
+        return g.to_bytes(_facts("pointer", dict(g.weights)))
+
+    def _read(self, ids: Value, lengths: Value) -> _Read:
+        g, size, count = self.g, self.config.hidden_size, len(self.template.operations)
+        end = (lengths * 0).unsqueeze(1)  # padding is the end token, too
+        ended = g.concat([ids, end], 1)
+        columns = g.arange(ended.size(1))
+        encoded = encoder(g, self.config, self.tokens.of(ended), columns <= lengths.unsqueeze(1))
+        layers = max(1, self.config.num_layers // 2)
+        start = g.weight("start").unsqueeze(0)
+        plan, _ = decoder_step(g, self.config, "planner", start, encoded, None, layers)
+        with g.once():
+            heads = g.weight("position_head.weight").reshape(count, size, size).transpose(1, 0, 2).reshape(size, -1)
+            bias = g.weight("position_head.bias").reshape(count, size).transpose(1, 0)
+        query = (plan @ heads).reshape(0, count, size)  # (B, P, H)
+        products = query @ encoded.states.transpose(0, 2, 1) + (plan @ bias).unsqueeze(2)
+        logits = products.transpose(0, 2, 1) * size**-0.5  # (B, T, P)
+        needed = g.constant(np.array([MIN_TOKENS.get(which, 1) for which in self.template.operations]))
+        fits = (lengths.unsqueeze(1) - columns).unsqueeze(2) >= needed
+        logits = g.where(fits, logits, NEG_INF).reshape(0, -1)
+        done = g.linear_2d(plan, "done_head")
+        return _Read(ended, lengths, encoded.states, plan, g.concat([logits, done], 1).log_softmax())
+
+    def _last_logits(self, read: _Read, first: Value) -> Value:
+        """Return (B, E, T) logits of the last position given the first (B, E)."""
+        g, size = self.g, self.config.hidden_size
+        at_first = read.states.take_rows(first)
+        plan = read.plan.unsqueeze(1).expand(1, first.size(1), 1)
+        query = g.linear(g.concat([at_first, plan], 2), "last_query") * size**-0.5
+        logits = query @ g.linear(read.states, "last_key").transpose(0, 2, 1)
+        columns = g.arange(read.ids.size(1))
+        fits = (columns >= first.unsqueeze(2)) & (columns < read.lengths.unsqueeze(1, 2))
+        return g.where(fits, logits, NEG_INF)
+
+    def _token_logits(self, read: _Read, first: Value, last: Value, operation: Value) -> Value:
+        """Return (B, E, V) logits of the token or, with copying, (B, E, V+T)."""
+        g, size = self.g, self.config.hidden_size
+        assert self.outputs is not None
+        plan = g.linear_2d(read.plan, "token_from_plan").unsqueeze(1)
+        hidden = g.linear(read.states.take_rows(first), "token_from_first") + plan
+        hidden = hidden + self.operations.of(operation)
+        if self.has_spans:
+            hidden = hidden + g.linear(read.states.take_rows(last), "token_from_last")
+        hidden = hidden.gelu()
+        logits = hidden @ self.outputs.transposed + g.weight("output_bias")
+        logits = g.where(g.constant(self.allowed), logits, NEG_INF)
+        if not self.template.copies:
+            return logits
+        copies = (hidden * size**-0.5) @ g.linear(read.states, "copy_key").transpose(0, 2, 1)
+        return g.concat([logits, g.where(self._copyable(read.ids).unsqueeze(1), copies, NEG_INF)], 2)
+
+    def _copyable(self, ids: Value) -> Value:
+        """Return (B, T) the positions to copy from: the first of each token that is not insertable anyway."""
+        g, size = self.g, len(self.allowed)
+        known = g.where(ids < size, ids, PAD, "int64")
+        insertable = g.constant(self.allowed).take(known) | ids.equal(PAD)
+        columns = g.arange(ids.size(1))
+        earlier = columns.unsqueeze(0) < columns.unsqueeze(1)  # (T, T)
+        same = g.op("Equal", ids.unsqueeze(2), ids.unsqueeze(1)) & earlier
+        repeated = g.op("ReduceMax", same.cast("float32"), g.constant(np.array([2])), keepdims=0) >= 0.5
+        return ~insertable & ~repeated
+
+    def _inserts(self, operation: Value) -> Value:
+        inserting = np.array([which not in NO_TOKEN for which in self.template.operations])
+        return self.g.constant(inserting).take(operation)
+
+    def _top_k(self, read: _Read, k: Value) -> tuple[Value, Value]:
+        """Return the k most probable actions (B, K, F) and their log-probabilities (B, K)."""
+        g, count = self.g, len(self.template.operations)
+        log_prob, choice = read.positions.top_k(k)  # (B, E)
+        done = choice.equal(read.ids.size(1) * count)
+        first, operation = (g.where(done, 0, part, "int64") for part in (choice // count, choice % count))
+        last, token = first, first * 0
+        if self.has_spans:
+            logits = self._only_first(self._last_logits(read, first), done)
+            more, last = logits.log_softmax().top_k(k)
+            log_prob, (first, operation, done), last = self._extend(log_prob, more, (first, operation, done), last)
+        if self.has_tokens:
+            fixed = done | ~self._inserts(operation)
+            logits = self._only_first(self._token_logits(read, first, last, operation), fixed)
+            more, picked = logits.log_softmax().top_k(k)
+            parts = (first, operation, done, last)
+            log_prob, (first, operation, done, last), picked = self._extend(log_prob, more, parts, picked)
+            token = self._token_of(picked, read.ids)
+        return self._best(self._actions(first, last, operation, token, done), log_prob, k)
+
+    def _only_first(self, logits: Value, fixed: Value) -> Value:
+        """Leave a single, certain choice where the field has no meaning."""
+        g = self.g
+        certain = g.where(g.arange(g.last_size(logits)).equal(0), 0.0, NEG_INF)
+        return g.where(fixed.unsqueeze(2), certain, logits)
+
+    def _extend(
+        self, log_prob: Value, more: Value, parts: tuple[Value, ...], choice: Value
+    ) -> tuple[Value, list[Value], Value]:
+        """Combine every partial action (B, E) with every next choice (B, E, X)."""
+        width = self.g.last_size(more)
+        total = (log_prob.unsqueeze(2) + more).reshape(0, -1)
+        wide = [part.unsqueeze(2).expand(1, 1, width).reshape(0, -1) for part in parts]
+        return total, wide, choice.reshape(0, -1)
+
+    def _token_of(self, choice: Value, ids: Value) -> Value:
+        """Return the tokens of indices into the token logits."""
+        if not self.template.copies:
+            return choice
+        g, size = self.g, len(self.allowed)
+        copied = g.op("Max", choice - size, g.scalar(0, "int64"))
+        return g.where(choice < size, choice, ids.take_along(copied), "int64")
+
+    def _actions(self, first: Value, last: Value, operation: Value, token: Value, done: Value) -> Value:
+        """Return the actions (B, C, F) with these fields."""
+        g = self.g
+        position = first * 4 + POSITION
+        ids = g.constant(np.array([int(which) for which in self.template.operations]))
+        columns = {"position": position, "first": position, "last": last * 4 + POSITION}
+        columns["operation"] = ids.take(operation) * 4 + OPERATION
+        if self.has_tokens:
+            columns["token"] = g.where(self._inserts(operation), token * 4 + TOKEN, position, "int64")
+        fields = g.concat([columns[field].unsqueeze(2) for field in self.template.fields], 2)
+        return g.where(done.unsqueeze(2), DONE, fields, "int64")
+
+    def _best(self, actions: Value, log_prob: Value, k: Value) -> tuple[Value, Value]:
+        """Return the k best of each row; -inf where there are fewer."""
+        g = self.g
+        batch = log_prob.size(0)
+        missing = g.op("Expand", g.scalar(NEG_INF, "float32"), g.shape_of_parts((batch, k)))
+        count = log_prob.size(1)
+        best, order = g.concat([log_prob, missing], 1).top_k(k)
+        order = g.op("Min", order, count - 1)
+        impossible = g.scalar(float("-inf"), "float32")
+        return actions.take_rows(order), g.where(best <= NEG_INF / 2, impossible, best)
+
+    def _score(self, read: _Read, has_edit: Value, first: Value, last: Value, operation: Value, choice: Value) -> Value:
+        """Return (B,) the log-probability of given actions; choice -1 is no token."""
+        g, count = self.g, len(self.template.operations)
+        done = read.ids.size(1) * count
+        edits = has_edit.equal(1)
+        position = g.where(edits, first * count + operation, done, "int64")
+        total = read.positions.take_along(position.unsqueeze(1)).squeeze(1)
+        first, last, operation, choice = (part.unsqueeze(1) for part in (first, last, operation, choice))
+        extra = g.where(edits, 0.0, 0.0)
+        if self.has_spans:
+            log_probs = self._last_logits(read, first).log_softmax().squeeze(1)
+            extra = extra + log_probs.take_along(last).squeeze(1)
+        if self.has_tokens:
+            log_probs = self._token_logits(read, first, last, operation).log_softmax().squeeze(1)
+            named = g.op("Max", choice, g.scalar(0, "int64"))
+            token = log_probs.take_along(named)
+            extra = extra + g.where(choice < 0, 0.0, token).squeeze(1)
+        return total + g.where(edits, extra, 0.0)
+
+
+def pointer_graph(method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:
+    """Return the graph of a pointer programmer."""
+    return PointerGraph(method, config, weights, dtype).to_bytes()

@@ -1,0 +1,133 @@
+"""Graphs predict what the networks predict: every architecture, attention, method and task, one by one and batched."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from stepedit.config import TrainingConfig
+from stepedit.data.states import States, sample_states
+from stepedit.editing.sequences import Sequences
+from stepedit.errors import UserError
+from stepedit.inference.onnx_runtime import load_policy
+from stepedit.methods.base import Method, Policy
+from stepedit.programmers.base import Programmer, weights_of
+from stepedit.registry import METHODS, PROGRAMMERS, TASKS
+
+NUM_STATES = 1_000
+KINDS = [
+    {"architecture": "transformer"},
+    {"architecture": "transformer", "num_layers": 3, "numeric_features": False},
+    *(
+        {"architecture": architecture, "attention": attention, "num_layers": layers, "bidirectional": both}
+        for architecture, attention, layers, both in [
+            ("rnn", "dot", 1, True),
+            ("rnn", "none", 2, False),
+            ("gru", "concat", 2, True),
+            ("gru", "general", 1, False),
+            ("lstm", "general", 2, True),
+            ("lstm", "concat", 1, False),
+            ("lstm", "none", 1, True),
+            ("lstm", "dot", 1, True),
+        ]
+    ),
+]
+CASES = [("seq2seq", kind, method, "aec") for kind in KINDS for method in METHODS]
+CASES += [("seq2seq", KINDS[0], "tagging", "text"), ("seq2seq", KINDS[6], "recurrence", "aes")]
+CASES += [("pointer", kind, "recurrence", "aec") for kind in KINDS]
+CASES += [("pointer", kind, "recurrence", task) for kind in (KINDS[0], KINDS[6]) for task in TASKS if task != "aec"]
+every_case = pytest.mark.parametrize(
+    ("programmer", "kind", "method", "task"),
+    CASES,
+    ids=["-".join([name, *map(str, kind.values()), method, task]) for name, kind, method, task in CASES],
+)
+
+
+def make(
+    folder: Path, programmer: str, kind: dict[str, object], method: str, task: str, dtype: str = "float32"
+) -> tuple[Method, Programmer, Policy]:
+    """A network with weights that make decided predictions, and its graph."""
+    made = METHODS[method](TASKS[task].from_args({}))
+    small = {"programmer": programmer, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
+    config = TrainingConfig.model_validate({**small, **kind})
+    net = PROGRAMMERS[programmer].from_seed(1, made, config).eval()
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if "embedding" in name or "head" in name:
+                parameter.mul_(3)
+    weights = weights_of(net)
+    if dtype == "float16":  # a graph in half precision has these weights exactly
+        weights = {name: array.astype(np.float16).astype(np.float32) for name, array in weights.items()}
+        net.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    (folder / "model.onnx").write_bytes(PROGRAMMERS[programmer].graph(made, config, weights, dtype))
+    return made, net, load_policy(folder / "model.onnx", made, 1)
+
+
+def mixed_states(method: Method, size: int = NUM_STATES) -> States:
+    rng = np.random.default_rng(0)
+    pairs = method.task.generate(200, rng)
+    scripts = method.task.edits(pairs.sources, pairs.targets)
+    states = sample_states(pairs, scripts, rng.integers(0, 200, size), "online", rng)
+    assert len(np.unique(states.texts.lengths)) > 1 or method.task.name == "sort"
+    return states
+
+
+def agree(net: Programmer, policy: Policy, texts: Sequences) -> None:
+    expected, found = net.predict(texts), policy.predict(texts)
+    confidence, other = np.exp(expected.log_probs), np.exp(found.log_probs)
+    assert np.array_equal(expected.symbols, found.symbols)
+    np.testing.assert_allclose(other, confidence, atol=1e-4)
+
+
+@every_case
+def test_a_graph_predicts_what_its_network_predicts(
+    programmer: str, kind: dict[str, object], method: str, task: str, tmp_path: Path
+) -> None:
+    made, net, policy = make(tmp_path, programmer, kind, method, task)
+    states = mixed_states(made)
+    assert policy.num_parameters == net.num_parameters
+    agree(net, policy, states.texts)
+    for row in range(12):
+        agree(net, policy, states.texts.take([row]))
+    np.testing.assert_allclose(policy.log_prob(states), net.log_prob(states), atol=1e-3)
+    empty = Sequences.from_rows([[], states.texts.rows()[0]])
+    for texts in (empty, empty.take([0])):
+        agree(net, policy, texts)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 40])
+@pytest.mark.parametrize(
+    ("programmer", "kind", "task"),
+    [("pointer", KINDS[0], task) for task in TASKS] + [("pointer", KINDS[6], "aes"), ("seq2seq", KINDS[6], "aec")],
+)
+def test_a_graph_has_the_same_most_probable_actions(
+    programmer: str, kind: dict[str, object], task: str, k: int, tmp_path: Path
+) -> None:
+    made, net, policy = make(tmp_path, programmer, kind, "recurrence", task)
+    texts = mixed_states(made, 40).texts
+    (actions, log_probs), (expected_actions, expected) = policy.top_k(texts, k), net.top_k(texts, k)
+    assert actions.shape == expected_actions.shape == (40, k, len(made.task.template.fields))
+    assert np.array_equal(np.isfinite(log_probs), np.isfinite(expected))
+    np.testing.assert_allclose(np.exp(log_probs), np.exp(expected), atol=1e-4)
+    shares = np.where(np.isfinite(expected), expected, -1e4 * np.arange(1, k + 1))
+    apart = np.pad(-np.diff(shares, axis=1), ((0, 0), (1, 1)), constant_values=np.inf) > 1e-3
+    clear = np.isfinite(expected) & apart[:, 1:] & apart[:, :-1]  # equally probable actions may come in any order
+    assert np.array_equal(actions[clear], expected_actions[clear])
+
+
+@pytest.mark.parametrize(("programmer", "method"), [("pointer", "recurrence"), ("seq2seq", "end2end")])
+def test_weights_are_stored_in_half_precision_and_computed_in_full(
+    programmer: str, method: str, tmp_path: Path
+) -> None:
+    made, net, policy = make(tmp_path, programmer, {"hidden_size": 64}, method, "aor", "float16")
+    half = (tmp_path / "model.onnx").stat().st_size
+    agree(net, policy, mixed_states(made).texts)
+    make(tmp_path, programmer, {"hidden_size": 64}, method, "aor", "float32")
+    assert half < 0.7 * (tmp_path / "model.onnx").stat().st_size
+
+
+def test_a_programmer_without_a_graph_says_so() -> None:
+    method = METHODS["recurrence"](TASKS["aor"].from_args({}))
+    with pytest.raises(UserError, match="has no graph"):
+        Programmer.graph(method, TrainingConfig(programmer="other"), {}, "float32")
