@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks import equations, programmers, states
+from benchmarks import equations, inference, programmers, states
 from stepedit import __version__
 
 RESULTS = Path(__file__).with_name("results.txt")
@@ -45,7 +45,7 @@ def main() -> None:
     output = Tee()
     with contextlib.redirect_stdout(output):
         print(environment(), "\n")
-        for benchmark in (equations, states, programmers):
+        for benchmark in (equations, states, inference, programmers):
             benchmark.run()
             print()
     RESULTS.write_text(output.getvalue().rstrip() + "\n")

@@ -48,13 +48,7 @@ def speed() -> None:
     for trainer in trainers.values():
         trainer.net.eval()
     _print_rates("editing, batch 256", 256, interleaved(edit_jobs(trainers, 256), rounds=7), 8)
-    _print_rates("editing, batch 1", 1, interleaved(edit_jobs(trainers | compiled_trainers(), 1), rounds=41), 3)
-
-
-def compiled_trainers() -> dict[str, Trainer]:
-    """Return trainers of our presets with compiled networks, where they can be compiled."""
-    trainers = {f"{preset}, compiled": make_trainer(preset) for preset in (SMALL, BASE)}
-    return {name: trainer for name, trainer in trainers.items() if trainer.net.eval().compile_for_inference()}
+    _print_rates("editing, batch 1", 1, interleaved(edit_jobs(trainers, 1), rounds=41), 3)
 
 
 def edit_jobs(trainers: Mapping[str, Trainer], size: int) -> dict[str, Job]:

@@ -20,8 +20,7 @@ import numpy as np
 import uvicorn
 
 from benchmarks.timing import verdict
-from stepedit.cli.serve import compile_models
-from stepedit.programmers import runtime
+from stepedit.inference.onnx_runtime import available_threads
 from stepedit.server.app import make_app
 from stepedit.server.model_store import ModelStore
 
@@ -57,22 +56,18 @@ class Responses:
         return self
 
 
-def serve(model: str, port: int, one_by_one: bool, compiled: bool) -> None:
+def serve(model: str, port: int, one_by_one: bool) -> None:
     """Run a server, as `stepedit serve` does, until it is stopped."""
-    runtime.set_num_threads(max(1, runtime.num_threads() - 1))
-    store = ModelStore.load([model])
-    if compiled:
-        compile_models(store)
-    app = make_app(store, one_by_one=one_by_one, prepare_thread=runtime.flush_denormals)
+    app = make_app(ModelStore.load([model], max(1, available_threads() - 1)), one_by_one=one_by_one)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
 @contextmanager
-def server(model: str, one_by_one: bool = False, compiled: bool = False) -> Iterator[tuple[int, int]]:
+def server(model: str, one_by_one: bool = False) -> Iterator[tuple[int, int]]:
     """Yield the port and the process id of a running server."""
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    arguments = model, port, one_by_one, compiled
+    arguments = model, port, one_by_one
     process = multiprocessing.get_context("spawn").Process(target=serve, args=arguments, daemon=True)
     process.start()
     asyncio.run(_wait_until_up(port))
@@ -84,7 +79,7 @@ def server(model: str, one_by_one: bool = False, compiled: bool = False) -> Iter
 
 
 async def _wait_until_up(port: int) -> None:
-    for _ in range(3_000):  # compiling can take minutes
+    for _ in range(3_000):
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
@@ -142,10 +137,6 @@ def run(model: str, minutes: float, trace: bool) -> None:
             if not one_by_one:
                 _measure_flood(port, body)
                 _measure_memory(port, pid, body, minutes)
-    print("compiled")
-    with server(model, compiled=True) as (port, pid):
-        _measure_rate(port, body, 1)
-        print(f"  memory {memory(pid):.0f} MB")
     ratio = rates[False] / rates[True]
     print(f"batching, 64 clients: {ratio:.1f} x   {verdict(ratio >= 3)} (3 x)")
 
