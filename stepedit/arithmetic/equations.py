@@ -108,7 +108,7 @@ def evaluate(left: Sequences, limit: int = 1) -> tuple[npt.NDArray[Any], npt.NDA
     ids = left.ids
     dtype = _wide_enough(ids, limit)
     if len(ids) < FEW:
-        values = np.array([_evaluate_row(row) for row in left.rows()], dtype).reshape(len(ids), 2)
+        values: npt.NDArray[Any] = np.array([_evaluate_row(row) for row in left.rows()], dtype).reshape(len(ids), 2)
         return values[:, 0], values[:, 1]
     total: npt.NDArray[Any] = np.zeros(len(ids), dtype)
     term, total_over, term_over = total, total + 1, total + 1
