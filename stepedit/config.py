@@ -194,6 +194,6 @@ def checked(kind: type[Config], values: dict[str, Any]) -> Config:
         return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{place}: {message}, not {first['input']!r}" if place else message) from None
+        raise UserError(f"{location}: {message}, not {first['input']!r}" if location else message) from None

@@ -22,10 +22,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from zlib import crc32
 
 from stepedit.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from stepedit.methods.base import Method
     from stepedit.programmers.base import Programmer
     from stepedit.tasks.base import Task
@@ -49,11 +52,11 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         self._entries: dict[str, str | Entry] = dict(builtin)
 
     @cached_property
-    def _installed(self) -> dict[str, str]:
-        """Entry points of installed packages, as "module:attribute"."""
+    def _installed(self) -> dict[str, EntryPoint]:
+        """Entry points of installed packages."""
         from importlib.metadata import entry_points  # takes a while, and is rarely needed
 
-        return {point.name: point.value for point in entry_points(group=f"stepedit.{self.kind}s")}
+        return {point.name: point for point in entry_points(group=f"stepedit.{self.kind}s")}
 
     def known(self) -> list[str]:
         """Return the names that are known without looking at installed packages."""
@@ -61,7 +64,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     def register(self, name: str, entry: Entry) -> None:
         """Add an entry; UserError if the name is taken by something else."""
-        known = self._entries.get(name)
+        known = self._entries.get(name, self._installed.get(name))
         if known is not None and known != entry and not _redefined(known, entry):
             raise UserError(f"a {self.kind} named {name!r} is registered already; choose another name")
         self._entries[name] = entry
@@ -69,11 +72,18 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     def __getitem__(self, name: str) -> Entry:
         if not isinstance(name, str) or name not in self:
             raise UnknownNameError(did_you_mean(self.kind, name, self))
-        entry = self._entries.get(name, self._installed.get(name))
+        if name not in self._entries:
+            return cast(Entry, _load_entry_point(self._installed[name]))
+        entry = self._entries[name]
         if not isinstance(entry, str):
-            return cast(Entry, entry)
+            return entry
         module, _, attribute = entry.partition(":")
-        return cast(Entry, getattr(importlib.import_module(module), attribute))
+        try:
+            return cast(Entry, getattr(importlib.import_module(module), attribute))
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise UserError(f"the {self.kind} {name!r} needs PyTorch: pip install 'stepedit[train]'") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries or name in self._installed
@@ -87,8 +97,15 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
 def _redefined(old: object, new: object) -> bool:
     """Whether two classes are the same definition, executed twice."""
-    places = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in (old, new)]
-    return None not in places[0] and places[0] == places[1]
+    names = [(getattr(each, "__module__", None), getattr(each, "__qualname__", None)) for each in (old, new)]
+    return None not in names[0] and names[0] == names[1]
+
+
+def _load_entry_point(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"the installed plugin {point.name!r} ({point.value}) cannot be loaded: {error}") from error
 
 
 TASKS: Registry[type[Task]] = Registry(
@@ -154,7 +171,7 @@ def loaded_plugins() -> list[str]:
 def _execute(path: Path) -> None:
     if not path.is_file():
         raise UserError(f"--plugin {path}: no such file")
-    name = f"stepedit_plugin_{path.stem}"
+    name = f"stepedit_plugin_{path.stem}_{crc32(str(path).encode()):08x}"  # two files may have the same name
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"--plugin {path}: not a Python file")
@@ -162,8 +179,8 @@ def _execute(path: Path) -> None:
     sys.modules[name] = module  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
-    except UserError:
-        raise
     except Exception as error:
         del sys.modules[name]
+        if isinstance(error, UserError):
+            raise
         raise UserError(f"--plugin {path}: {type(error).__name__}: {error}") from error

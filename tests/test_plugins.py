@@ -17,6 +17,7 @@ import pytest
 import stepedit
 from stepedit.editing.sequences import BoolArray, Sequences
 from stepedit.errors import DataError, UserError
+from stepedit.experiments.grid import expand, grids
 from stepedit.inference.model_folder import read_config
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry, load_plugins, loaded_plugins
 from stepedit.testing import check_task
@@ -172,6 +173,39 @@ def test_a_plugin_is_loaded_once(tmp_path: Path) -> None:
     load_plugins([path])
     assert os.environ.pop("COUNTED") == "x"
     assert str(path.resolve()) in loaded_plugins()
+
+
+def test_files_of_the_same_name_do_not_replace_each_other(tmp_path: Path) -> None:
+    source = "import stepedit\nclass Mine(stepedit.SimpleTask): name = 'mine'\nstepedit.register_task('mine', Mine)\n"
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tasks.py").write_text(source)
+    refused = command("tasks", *(f"--plugin={tmp_path / folder / 'tasks.py'}" for folder in "ab"), cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "registered already" in refused.stderr
+
+
+def test_a_broken_entry_point_is_one_line(tmp_path: Path) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[stepedit.tasks]\nbroken = nowhere:Task\n")
+    refused = command("tasks", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert refused.returncode == 2
+    assert "the installed plugin 'broken' (nowhere:Task) cannot be loaded" in refused.stderr
+    assert command("edit", "aor", "6 10 9 5 2", cwd=tmp_path, PYTHONPATH=str(tmp_path)).returncode == 0
+
+
+def test_built_in_names_do_not_scan_installed_packages() -> None:
+    program = (
+        "from stepedit.registry import TASKS; TASKS['aor']; 'aor' in TASKS; assert '_installed' not in vars(TASKS)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_papers_sweeps_do_not_depend_on_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._entries, "other", METHODS["tagging"])
+    assert len(expand(grids("table", []), {"max_epochs": 1})) == 18
 
 
 @pytest.mark.parametrize("registry", [TASKS, METHODS, PROGRAMMERS])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepedit.cli.arguments import RunFolder, make_decoding, with_options
-from stepedit.errors import DataError, UserError, located
+from stepedit.errors import DataError, UserError
 from stepedit.inference import corpus
 from stepedit.inference.decoding import Decoding, resolve
 
@@ -49,6 +49,7 @@ def edit(
     Example: stepedit edit aor "6 10 9 5 2" --trace
     """
     job = Job(run, tuple(sorted(decoding.items())), trace, as_json)
+    _load(job.run, job.decoding)  # a wrong name or option is reported before anything is read
     lines = ((text, "\n") for text in texts) if texts else _standard_input()
     if num_workers == 1 or texts:
         outputs: Iterator[Output] = (_edit(job, batch, first) for batch, first in corpus.batches(lines))
@@ -93,8 +94,7 @@ def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
     """Return what to print for a batch, and warnings."""
     editor, decoding = _load(job.run, job.decoding)
     texts = [text for text, _ in batch]
-    with located(f"lines from {first + 1} on" if first else "input"):
-        results = editor.edit(texts, decoding, trace=job.trace or job.as_json)
+    results = editor.edit(texts, decoding, trace=job.trace or job.as_json, first_line=first + 1)
     separator = editor.method.task.vocabulary.separator
     printed = [_print(one, end, job, separator) for one, (_, end) in zip(results, batch, strict=True)]
     invalid = [one.source for one in results if one.valid is False] if decoding.verify else []

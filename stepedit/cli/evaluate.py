@@ -88,12 +88,12 @@ def _other_pairs(
 
 def ranges(groups: dict[int, tuple[int, float]]) -> list[tuple[str, int, float]]:
     """Return groups in order, small neighbors merged where there are many: name, size, mean."""
-    least = sum(count for count, _ in groups.values()) / MAX_GROUPS if len(groups) > MAX_GROUPS else 0
+    min_size = sum(count for count, _ in groups.values()) / MAX_GROUPS if len(groups) > MAX_GROUPS else 0
     merged, together = list[tuple[str, int, float]](), list[int]()
     for group in sorted(groups):
         together.append(group)
         count = sum(groups[each][0] for each in together)
-        if count >= least or group == max(groups):
+        if count >= min_size or group == max(groups):
             mean = sum(groups[each][0] * groups[each][1] for each in together) / count
             name = str(group) if len(together) == 1 else f"{together[0]} to {group}"
             merged.append((name, count, mean))

@@ -19,7 +19,9 @@ DTYPES = ("float16", "float32")
 def export(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="Folder to be created.", show_default=False)],
-    dtype: Annotated[str, typer.Option(metavar="|".join(DTYPES), help="Precision of the weights.")] = "float16",
+    dtype: Annotated[
+        str | None, typer.Option(metavar="|".join(DTYPES), help="Precision of the weights.", show_default="float16")
+    ] = None,
 ) -> None:
     """Copy what editing needs of a run: an ONNX graph, vocabulary and model card. It edits without PyTorch.
 
@@ -27,7 +29,7 @@ def export(
     """
     from stepedit.inference import model_folder
 
-    if dtype not in DTYPES:
+    if dtype not in (None, *DTYPES):
         raise UserError(did_you_mean("dtype", dtype, DTYPES))
     folder = model_folder.find(run)
     if out.exists():

@@ -78,13 +78,15 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal does not have is no reason to fail
     # a known command is imported alone: the others would double the time to start
-    names = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else COMMANDS
+    known = len(sys.argv) > 1 and sys.argv[1] in COMMANDS
+    arguments = sys.argv[1:] or ["--help"]
     try:
-        code = make_app(names)(standalone_mode=False)
+        code = make_app(sys.argv[1:2] if known else COMMANDS)(arguments, standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise  # a programming error keeps its traceback
         # typer's message about a wrong option, without its usage lines
-        typer.echo(f"stepedit: {error.format_message()} (see stepedit --help)", err=True)
+        helpful = f"stepedit {sys.argv[1]} --help" if known else "stepedit --help"
+        typer.echo(f"stepedit: {error.format_message()} (see {helpful})", err=True)
         code = 2
     sys.exit(code)

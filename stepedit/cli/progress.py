@@ -15,6 +15,7 @@ from rich.text import Text
 
 from stepedit.cli.display import console, visible
 from stepedit.errors import UserError
+from stepedit.registry import loaded_plugins
 
 if TYPE_CHECKING:
     from stepedit.training.checkpoint import Report
@@ -47,7 +48,9 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
             if board:
                 _track(board, report)
     if trainer.stopping:
-        raise UserError(f"stopped at step {trainer.state.step:,}; resume with: stepedit train --resume --out {out}")
+        plugins = "".join(f" --plugin {path}" for path in loaded_plugins())
+        command = f"stepedit train --resume --out {out}{plugins}"
+        raise UserError(f"stopped at step {trainer.state.step:,}; resume with: {command}")
     metric, state = trainer.method.task.early_stopping_metric, trainer.state
     lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {state.best_epoch}; saved in {out}"))
 

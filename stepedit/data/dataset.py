@@ -248,5 +248,5 @@ def _read_card(path: Path) -> Card:
         first = error.errors()[0]
         if first["loc"] == ("format",):
             raise DataError(f"{path}: a data set of another version of stepedit; generate it again") from None
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {f'{place}: ' if place else ''}{first['msg']}") from None
+        location = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: {f'{location}: ' if location else ''}{first['msg']}") from None

@@ -85,24 +85,24 @@ def evaluate(
 ) -> RunScores:
     """Score a run on a split of its own data, or of other pairs, and write the scores to its folder."""
     editor = Editor.load(folder)
-    place = editor.folder or Path(folder)
+    path = editor.folder or Path(folder)
     decoding = resolve(decoding or Decoding(), editor.method, editor.min_confidence)
     splits = load_splits(editor.run, whole=split) if data is None else data
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]
     evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
-    scores = _scores(editor, splits, split, evaluation, decoding, place, own_data=data is None)
+    scores = _scores(editor, splits, split, evaluation, decoding, path, own_data=data is None)
     task = editor.method.task
     if task.open_vocabulary:
         table = edit_metrics.compare(task.vocabulary, pairs, evaluation.predictions, chrf)
         scores = scores.model_copy(update={"summary": table})
-    if model_folder.is_shipped(place):
+    if model_folder.is_shipped(path):
         return scores  # the models that come with stepedit are not changed
     name = f"{split}{decoding.suffix(editor.min_confidence)}"
-    _write_predictions(place / f"predictions-{name}.jsonl", task.vocabulary, pairs, evaluation)
+    _write_predictions(path / f"predictions-{name}.jsonl", task.vocabulary, pairs, evaluation)
     if data is None:
-        write_atomic(place / f"scores-{name}.json", scores.model_dump_json(indent=1).encode())
+        write_atomic(path / f"scores-{name}.json", scores.model_dump_json(indent=1).encode())
     return scores
 
 

@@ -36,10 +36,10 @@ class Choice:
 
 def tune(folder: Path, progress: Progress | None = None) -> list[Choice]:
     """Return the results of several thresholds on validation, the first of them 0, and write the best to the folder."""
-    place = model_folder.find(folder)
-    if model_folder.is_shipped(place):
+    path = model_folder.find(folder)
+    if model_folder.is_shipped(path):
         raise UserError("a model that comes with stepedit can't be changed; export it to a folder of your own first")
-    editor = Editor.load(place)
+    editor = Editor.load(path)
     if not editor.method.iterative:
         raise UserError(f"a confidence threshold needs actions, which {editor.method.name} has none of")
     pairs = load_splits(editor.run)["val"]
@@ -51,7 +51,7 @@ def tune(folder: Path, progress: Progress | None = None) -> list[Choice]:
     choices = [Choice(threshold, _counts(pairs, outcomes, threshold)) for threshold in dict.fromkeys([0.0, *tried])]
     found = best(choices)
     value = {"min_confidence": found.min_confidence, "f0.5": found.counts.f_score(), "split": "val"}
-    write_json(place / model_folder.TUNED, value)
+    write_json(path / model_folder.TUNED, value)
     return choices
 
 

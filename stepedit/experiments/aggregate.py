@@ -13,7 +13,7 @@ from stepedit.errors import DataError, UserError
 from stepedit.evaluation.paper import PaperResult, paper_result
 from stepedit.evaluation.scores import RunScores, read_scores
 from stepedit.experiments.executors import LOG
-from stepedit.experiments.grid import PAPER_TASKS
+from stepedit.experiments.grid import PAPER_METHODS, PAPER_TASKS
 from stepedit.inference.model_folder import CONFIG, make_task, read_config, read_metrics, user_task_args
 from stepedit.registry import METHODS, TASKS
 from stepedit.training.request import task_defaults
@@ -118,8 +118,7 @@ def main_settings() -> list[Setting]:
         Setting(task, method, mode, *_main(task))
         for task in PAPER_TASKS
         for mode in ("offline", "online")
-        for method in ("end2end", "tagging", "recurrence")
-        if method in METHODS
+        for method in PAPER_METHODS
     ]
 
 

@@ -14,13 +14,14 @@ from stepedit.config import RunSettings
 from stepedit.data import dataset as datasets
 from stepedit.errors import DataError, UserError, located
 from stepedit.evaluation.paper import settings_along
-from stepedit.registry import METHODS, TASKS, did_you_mean
+from stepedit.registry import TASKS, did_you_mean
 from stepedit.training.request import LIMITS, RunRequest, option_names, read_options, resolve
 
 MAX_RUNS = 1_000  # of a sweep, unless a higher limit is set
 SETTING = ("numbers", "length")
 MAX_NAME = 120  # characters for the options in a name
 PAPER_TASKS = ("aor", "aes", "aec")
+PAPER_METHODS = ("end2end", "tagging", "recurrence")
 UNNAMED = ("task", "method", "mode", "numbers", "length", "num_examples", "seed", "data", "device", *LIMITS)
 
 Grid = Mapping[str, Any]  # option -> a value, or a list of values
@@ -40,12 +41,12 @@ class Cell:
 
 
 def _table(tasks: Sequence[str]) -> list[Grid]:
-    return [{"task": list(tasks), "method": list(METHODS), "mode": ["offline", "online"]}]
+    return [{"task": list(tasks), "method": list(PAPER_METHODS), "mode": ["offline", "online"]}]
 
 
 def _along(axis: str) -> Callable[[Sequence[str]], list[Grid]]:
     def grids(tasks: Sequence[str]) -> list[Grid]:
-        common = {"method": list(METHODS), "mode": ["offline", "online"]}
+        common = {"method": list(PAPER_METHODS), "mode": ["offline", "online"]}
         return [{"task": task, **common, **setting} for task in tasks for setting in settings_along(task, axis)]
 
     return grids
@@ -152,14 +153,14 @@ def _filled(template: str, values: Mapping[str, Any]) -> str:
         raise UserError(f"data: {template!r} has a placeholder that is not an option") from None
 
 
-def _name(whole: Mapping[str, Any], said: Mapping[str, Any], varied: set[str]) -> str:
+def _name(whole: Mapping[str, Any], given: Mapping[str, Any], varied: set[str]) -> str:
     """Return a name that identifies a run within a sweep and fits any file system."""
     parts = [whole["task"], whole["method"], whole["mode"]]
     parts += [f"{whole[name]}{name[0].upper()}" for name in SETTING if name in whole]
     parts += [f"{whole['num_examples']}D", f"seed{whole['seed']}"]
     parts += [f"files{_digest(whole['data'])}"] if whole.get("data") is not None else []
     also = varied & {*LIMITS, "device"}
-    rest = [f"{name}={said[name]}" for name in sorted(said) if name not in UNNAMED or name in also]
+    rest = [f"{name}={given[name]}" for name in sorted(given) if name not in UNNAMED or name in also]
     parts += rest if len("-".join(rest)) < MAX_NAME else [_digest("-".join(rest))]
     return re.sub(r"[^\w.=-]+", "_", "-".join(map(str, parts)))
 

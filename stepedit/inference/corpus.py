@@ -46,17 +46,32 @@ def in_processes(work: Work[Result], lines: Iterator[Line], num_workers: int) ->
     from multiprocessing import get_context
 
     waiting: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(
+    pool = ProcessPoolExecutor(
         num_workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(loaded_plugins(),)
-    ) as pool:
-        try:
-            for batch, first in batches(lines):
-                waiting.append(pool.submit(work, batch, first))
-                if len(waiting) > 2 * num_workers:
-                    yield waiting.popleft().result()
-        finally:
-            while waiting:
+    )
+    failure: DataError | None = None
+    try:
+        for batch, first in _until_error(batches(lines)):
+            if isinstance(batch, DataError):
+                failure = batch
+                break
+            waiting.append(pool.submit(work, batch, first))
+            if len(waiting) > 2 * num_workers:
                 yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+        if failure:
+            raise failure
+    finally:  # also if a batch fails or nobody reads on: later batches are not edited
+        pool.shutdown(cancel_futures=True)
+
+
+def _until_error(found: Iterator[tuple[list[Line], int]]) -> Iterator[tuple[list[Line] | DataError, int]]:
+    """Yield batches and, if reading fails, the error as the last one."""
+    try:
+        yield from found
+    except DataError as error:
+        yield error, 0
 
 
 def _start_worker(plugins: Sequence[str]) -> None:

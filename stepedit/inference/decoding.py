@@ -11,23 +11,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from stepedit.errors import UserError
 from stepedit.methods.base import Method
 from stepedit.text.lexicon import Lexicon
 
 
-def _read_lexicon(value: Any) -> Any:
-    return Lexicon.read(Path(value)) if isinstance(value, str | Path) else value
-
-
 class Decoding(BaseModel):
     """Decoding options. `lexicon` is a `Lexicon` or the path of a file of words."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    reads_files: ClassVar[bool] = True  # a request from elsewhere must not name files
+
+    def __init__(self, **values: Any) -> None:
+        if self.reads_files and isinstance(values.get("lexicon"), str | Path):  # its errors are not pydantic's
+            values["lexicon"] = Lexicon.read(Path(values["lexicon"]))
+        super().__init__(**values)
 
     beam_size: int = Field(1, ge=1, le=100, description="Beam size; 1 is greedy decoding.")
     verify: bool = Field(False, description="Take the first result that the task's verifier accepts.")
@@ -38,7 +41,7 @@ class Decoding(BaseModel):
         description="Stop editing a text at the first edit whose confidence is below this.",
         json_schema_extra={"shown_default": "the model's tuned threshold, or 0"},
     )
-    lexicon: Annotated[Lexicon | None, BeforeValidator(_read_lexicon)] = Field(
+    lexicon: Lexicon | None = Field(
         None,
         description="File of known words, one a line, with counts or without; unknown words compete with near known "
         "ones. For text.",

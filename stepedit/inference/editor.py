@@ -13,14 +13,14 @@ import numpy as np
 
 from stepedit.config import RunConfig
 from stepedit.editing.actions import DONE
-from stepedit.editing.interpreter import AppliedAction, Outcome, describe
-from stepedit.editing.sequences import Sequences
+from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, describe
+from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.editing.trace import Candidate, Change, Step, changes, named_step
 from stepedit.errors import DataError, UserError
 from stepedit.inference import hub, model_folder
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.onnx_runtime import load_policy
-from stepedit.inference.predict import predict
+from stepedit.inference.predict import batch_size, predict
 from stepedit.methods.base import Method, Policy
 from stepedit.registry import PROGRAMMERS
 from stepedit.text.vocabulary import Vocabulary
@@ -60,15 +60,15 @@ class Editor:
 
         `num_threads` is for the graph; by default all cores.
         """
-        place = model_folder.find(folder)
-        run = model_folder.read_config(place)
+        path = model_folder.find(folder)
+        run = model_folder.read_config(path)
         method = model_folder.make_method(run)
-        model_folder.check_vocabulary(place, method)
-        if (place / model_folder.GRAPH).exists():
-            policy = load_policy(place / model_folder.GRAPH, method, num_threads)
+        model_folder.check_vocabulary(path, method)
+        if (path / model_folder.GRAPH).exists():
+            policy = load_policy(path / model_folder.GRAPH, method, num_threads)
         else:
-            policy = _load_weights(place, method, run)
-        return cls(run, method, policy, model_folder.read_tuned(place), place)
+            policy = _load_weights(path, method, run)
+        return cls(run, method, policy, model_folder.read_tuned(path), path)
 
     @classmethod
     def from_pretrained(cls, name: str, revision: str | None = None) -> Editor:
@@ -87,15 +87,16 @@ class Editor:
         decoding: Decoding | None = None,
         trace: bool = False,
         num_candidates: int = 0,
+        first_line: int = 1,
     ) -> list[EditResult]:
-        """Edit texts and return their results in order; DataError says which text (from 1) cannot be edited.
+        """Edit texts and return their results in order; DataError says which text, from `first_line` on, cannot be.
 
         With `trace`, results have steps and changes; with `num_candidates`, steps have the most probable actions.
         """
         if isinstance(texts, str):
             raise UserError("expected a list of texts, not a single text")
         vocabulary = self.method.task.vocabulary.opened()
-        rows = self._encode(texts, vocabulary)
+        rows = self._encode(texts, vocabulary, first_line)
         decoding = resolve(decoding or Decoding(), self.method, self.min_confidence)
         outcomes = predict(self.policy, self.method, rows, decoding, trace, vocabulary)
         results = [vocabulary.text(outcome.tokens) for outcome in outcomes]
@@ -133,10 +134,10 @@ class Editor:
         parts = [self.method.task.segments(row, vocabulary) for row in self._encode(texts, vocabulary)]
         return Sequences.from_rows([part.tokens for each in parts for part in each])
 
-    def _encode(self, texts: Sequence[str], vocabulary: Vocabulary) -> list[list[int]]:
+    def _encode(self, texts: Sequence[str], vocabulary: Vocabulary, first_line: int = 1) -> list[list[int]]:
         rows = []
-        for number, text in enumerate(texts, start=1):
-            where = f"line {number}: " if len(texts) > 1 else ""
+        for number, text in enumerate(texts, start=first_line):
+            where = f"line {number}: " if len(texts) > 1 or first_line > 1 else ""
             try:
                 rows.append(vocabulary.ids(vocabulary.split(text)))
             except DataError as error:
@@ -162,7 +163,7 @@ class Editor:
         flat = Sequences.from_rows([state for each in states for state in each])
         if not len(flat):
             return [[] for _ in rows]
-        actions, log_probs = self.policy.top_k(flat, k)
+        actions, log_probs = self._top_k(flat, k)
         found = iter(
             [
                 self._candidate(state, action, log_prob, vocabulary)
@@ -172,6 +173,17 @@ class Editor:
             for state, *top in zip(flat.rows(), actions.tolist(), log_probs.tolist(), strict=True)
         )
         return [[next(found) for _ in each] for each in states]
+
+    def _top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the k most probable actions of each text, computed in batches of similar length."""
+        order = np.argsort(texts.lengths, kind="stable")
+        actions = np.zeros((len(texts), k, len(self.method.task.template.fields)), np.int64)
+        log_probs = np.zeros((len(texts), k))
+        size = batch_size(self.method, k)
+        for begin in range(0, len(order), size):
+            rows = order[begin : begin + size]
+            actions[rows], log_probs[rows] = self.policy.top_k(texts.take(rows), k)
+        return actions, log_probs
 
     def _candidate(
         self, state: Sequence[int], action: Sequence[int], log_prob: float, vocabulary: Vocabulary

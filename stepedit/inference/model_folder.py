@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepedit import __version__
-from stepedit.config import RunConfig, RunSettings, TrainingConfig, checked, preset
+from stepedit.config import RunConfig, RunSettings, checked, preset
 from stepedit.errors import DataError, UserError, located
 from stepedit.files import read_json, write_atomic, write_json
 from stepedit.methods.base import Method
@@ -120,8 +120,10 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 
 def training_command(run: RunConfig) -> str:
     """Return the command that repeats a run."""
-    defaults = TrainingConfig(**preset(run.preset)).model_dump()
-    changed = {key: value for key, value in run.training.model_dump().items() if value != defaults[key]}
+    values = run.training.model_dump()
+    named = preset(run.preset)
+    # defaults may depend on task and method, so all options are named but those of the preset
+    changed = {key: value for key, value in values.items() if key not in named or value != named[key]}
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
     source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column")}
     parts |= (
@@ -207,12 +209,15 @@ def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
         raise DataError(f"{path}: damaged ({error})") from None
 
 
-def export(folder: Path, out: Path, dtype: str) -> int:
-    """Copy what editing needs of a run, as a graph with weights in `dtype`; return the size in bytes."""
+def export(folder: Path, out: Path, dtype: str | None = None) -> int:
+    """Copy what editing needs of a run, as a graph with weights in `dtype`; return the size in bytes.
+
+    The default is float16; for a folder that has a graph and no weights, the graph as it is.
+    """
     run, words = read_config(folder), read_json(folder / VOCABULARY)
     if not isinstance(words, dict) or set(words) != {"inputs", "outputs"}:
         raise DataError(f"{folder / VOCABULARY}: damaged")
-    graph = make_graph(folder, dtype) if (folder / WEIGHTS).exists() else _read_graph(folder)
+    graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     out.mkdir(parents=True)
     write_config(out, run, words["inputs"], words["outputs"])
     for name in (METRICS, TUNED):
@@ -232,11 +237,16 @@ def make_graph(folder: Path, dtype: str) -> bytes:
     return PROGRAMMERS[run.training.programmer].graph(make_method(run), run.training, weights, dtype)
 
 
-def _read_graph(folder: Path) -> bytes:
-    try:
-        return (folder / GRAPH).read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{folder}: no model here yet (neither {WEIGHTS} nor {GRAPH})") from None
+def _read_graph(folder: Path, dtype: str | None) -> bytes:
+    """Return the graph of a folder without weights; UserError if its weights are not in `dtype`."""
+    from stepedit.inference.onnx_runtime import Graph
+
+    if not (folder / GRAPH).exists():
+        raise DataError(f"{folder}: no model here yet (neither {WEIGHTS} nor {GRAPH})")
+    stored = Graph(folder / GRAPH).facts.get("dtype")
+    if dtype not in (None, stored):
+        raise UserError(f"{folder} has a graph in {stored} and no weights to make one in {dtype} from")
+    return (folder / GRAPH).read_bytes()
 
 
 def is_exported(folder: Path) -> bool:

@@ -60,7 +60,7 @@ def _predict_batches(
     """Decode batch by batch, texts of similar length together."""
     order = np.argsort(sources.lengths, kind="stable")
     outcomes: list[Outcome | None] = [None] * len(sources)
-    size = max(1, min(BATCH_SIZE, MAX_SCORES // (decoding.beam_size**2 * len(method.task.vocabulary))))
+    size = batch_size(method, decoding.beam_size)
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
         batch = decode(policy, method, sources.take(rows), decoding, trace, vocabulary)
@@ -69,6 +69,11 @@ def _predict_batches(
         if progress:
             progress(min(begin + size, len(order)), len(order))
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def batch_size(method: Method, beam_size: int) -> int:
+    """Return how many texts are decoded together, so that scores for all tokens fit into memory."""
+    return max(1, min(BATCH_SIZE, MAX_SCORES // (beam_size**2 * len(method.task.vocabulary))))
 
 
 def decode(

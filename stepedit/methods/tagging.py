@@ -59,7 +59,7 @@ class Tagging(SinglePassMethod):
     def targets(self, states: States) -> tuple[IntArray, IntArray]:
         """Return the tags that turn each state into its target."""
         scripts = states.remaining
-        if not scripts.left_to_right:  # later edits change what earlier ones inserted: align state and target anew
+        if not scripts.left_to_right:  # later edits change what earlier ones inserted: align state and target again
             scripts = alignment.scripts(states.texts, states.targets)
         tags = Sequences.keep(self._slots(states.texts, scripts))
         wide = tags.widened(int(tags.lengths.max(initial=0)) + 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,8 @@ from stepedit.programmers.nn.dropout import DropoutRng
 
 class Programmer(nn.Module, ABC):
     """A network that reads states and predicts symbols of its method."""
+
+    plans: ClassVar[bool] = False  # whether it can be trained on the edits after the next one
 
     @classmethod
     @abstractmethod

@@ -2,7 +2,7 @@
 
     graph = GraphBuilder(weights, dtype="float16")
     x = graph.input("x", "float32", ["batch", 4])
-    graph.output("y", (x @ graph.weight("linear.weight").transpose(1, 0)).relu())
+    graph.output("y", graph.linear(x, "linear").relu(), "float32", ["batch", 8])
     content = graph.to_bytes({"kind": "example"})
 
 Weights are stored once, in `dtype`, and computed in float32. Only standard operators are used and no external data.

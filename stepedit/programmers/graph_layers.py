@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from stepedit.config import TrainingConfig
 from stepedit.programmers.graph_builder import GraphBuilder, Value
+from stepedit.programmers.nn.attention import NEG_INF
 
-NEG_INF = -1e9
 # torch's order of gates -> ONNX's
 GATES = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2]), "rnn": ("RNN", [0])}
 

@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stepedit.config import TrainingConfig
-from stepedit.editing.actions import DONE, OPERATION, POSITION, TOKEN, Operation
+from stepedit.editing.actions import DONE, OPERATION, POSITION, TOKEN
 from stepedit.editing.sequences import PAD
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import GRAPH_FORMAT
 from stepedit.methods.base import Method
 from stepedit.programmers.graph_builder import GraphBuilder, Value
 from stepedit.programmers.graph_layers import (
-    NEG_INF,
     Embedded,
     Encoded,
     decoder_step,
@@ -29,18 +28,17 @@ from stepedit.programmers.graph_layers import (
     encoder,
     initial_states,
 )
-
-MIN_TOKENS = {Operation.INSERT: 0, Operation.SWAP: 2}  # from the position on; 1 for other operations
-NO_TOKEN = {Operation.DELETE, Operation.SWAP}
+from stepedit.programmers.nn.attention import NEG_INF
+from stepedit.programmers.pointer_network import MIN_TOKENS, NO_TOKEN
 
 
 def _features(method: Method, config: TrainingConfig) -> npt.NDArray[Any] | None:
     return method.task.features() if config.numeric_features else None
 
 
-def _facts(kind: str, weights: Tensors, **more: Any) -> dict[str, str]:
-    facts = {"stepedit_format": GRAPH_FORMAT, "kind": kind, **more}
-    facts["parameters"] = sum(array.size for array in weights.values())
+def _facts(kind: str, g: GraphBuilder, **more: Any) -> dict[str, str]:
+    facts = {"stepedit_format": GRAPH_FORMAT, "kind": kind, "dtype": g.dtype, **more}
+    facts["parameters"] = sum(array.size for array in g.weights.values())
     return {name: str(value) for name, value in facts.items()}
 
 
@@ -65,7 +63,7 @@ def seq2seq_graph(method: Method, config: TrainingConfig, weights: Tensors, dtyp
     for index, state in enumerate(first):
         g.output(f"first_{index}", state, "float32", [f"first_{index}_{axis}" for axis in range(axes)])
     _decoder(g, method, config, features, num_states, layers)
-    return g.to_bytes(_facts("seq2seq", weights, states=num_states))
+    return g.to_bytes(_facts("seq2seq", g, states=num_states))
 
 
 def _state_shape(config: TrainingConfig, layers: int, batch: str) -> list[int | str]:
@@ -139,7 +137,7 @@ class PointerGraph:
         scoring = g.input("scoring", "bool", [])
         (score,) = g.when(scoring, lambda: [self._score(read, **given)], [np.zeros(0, np.float32)])
         g.output("score", score, "float32", ["S"])
-        return g.to_bytes(_facts("pointer", dict(g.weights)))
+        return g.to_bytes(_facts("pointer", g))
 
     def _read(self, ids: Value, lengths: Value) -> _Read:
         g, size, count = self.g, self.config.hidden_size, len(self.template.operations)
@@ -279,7 +277,7 @@ class PointerGraph:
         position = g.where(edits, first * count + operation, done, "int64")
         total = read.positions.take_along(position.unsqueeze(1)).squeeze(1)
         first, last, operation, choice = (part.unsqueeze(1) for part in (first, last, operation, choice))
-        extra = g.where(edits, 0.0, 0.0)
+        extra = total * 0.0
         if self.has_spans:
             log_probs = self._last_logits(read, first).log_softmax().squeeze(1)
             extra = extra + log_probs.take_along(last).squeeze(1)

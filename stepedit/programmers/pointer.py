@@ -12,7 +12,7 @@ plan, J = K + 1 decisions (the last one is DONE), E edits of all plans.
 from __future__ import annotations
 
 from math import log
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ from stepedit.editing.interpreter import FloatArray, Prediction
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
+from stepedit.inference.onnx_runtime import WIDTH
 from stepedit.methods.base import Method
 from stepedit.programmers.action_decoding import most_probable_actions
 from stepedit.programmers.nn.attention import EncoderOutput
@@ -34,11 +35,12 @@ from stepedit.programmers.plan_targets import PlanTargets, plan_targets
 from stepedit.programmers.pointer_network import IGNORE_INDEX, PointerNetwork
 
 SINGLE_TOKEN = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
-WIDTH = 4  # positions, and tokens at each, among which the most probable action is searched
 
 
 class Pointer(PointerNetwork):
     """Points at the position to edit."""
+
+    plans: ClassVar[bool] = True
 
     def __init__(self, method: Method, config: TrainingConfig) -> None:
         super().__init__(method, config)

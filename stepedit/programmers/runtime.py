@@ -5,11 +5,6 @@ from __future__ import annotations
 import torch
 
 
-def num_threads() -> int:
-    """Return the number of threads that PyTorch uses."""
-    return torch.get_num_threads()
-
-
 def set_num_threads(count: int) -> None:
     """Set the number of threads that PyTorch uses."""
     torch.set_num_threads(count)

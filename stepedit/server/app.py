@@ -109,9 +109,9 @@ def _add_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return JSONResponse({"error": f"the body is not valid JSON: {first['ctx']['error']}"}, 422)
-        place = ".".join(str(part) for part in first["loc"] if part != "body")
+        location = ".".join(str(part) for part in first["loc"] if part != "body")
         message = first["msg"].removeprefix("Value error, ")
-        return JSONResponse({"error": f"{place}: {message}" if place else message}, 422)
+        return JSONResponse({"error": f"{location}: {message}" if location else message}, 422)
 
 
 def _add_editing(app: FastAPI, store: ModelStore, batcher: Batcher, limits: ServerLimits) -> None:

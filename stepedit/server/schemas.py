@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -12,6 +12,8 @@ from stepedit.inference.editor import EditResult
 
 class EditRequest(Decoding):
     """What to edit, and how."""
+
+    reads_files: ClassVar[bool] = False
 
     model: str | None = Field(None, description="Name of a model; default: the first one.", max_length=200)
     text: str | None = Field(None, description="One text.")

@@ -61,8 +61,8 @@ class Task(ABC):
             return TypeAdapter(cls).validate_python(dict(args))
         except ValidationError as error:
             first = error.errors()[0]
-            place = first["loc"][-1] if first["loc"] else "arguments"
-            raise UserError(f"task {cls.name}: {place}: {first['msg']}, not {first['input']!r}") from None
+            location = first["loc"][-1] if first["loc"] else "arguments"
+            raise UserError(f"task {cls.name}: {location}: {first['msg']}, not {first['input']!r}") from None
 
     @classmethod
     def arg_names(cls) -> list[str]:

@@ -3,7 +3,7 @@
     punctuation   remove punctuation marks between words
     case          lower-case all letters
     spaces        remove some spaces between words
-    typos         delete, double, swap or replace some letters
+    typos         delete, double, swap or replace some characters
 
 Without a text of your own there are the sentences of Python's help topics, which every installation has.
 """

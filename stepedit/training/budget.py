@@ -32,7 +32,7 @@ def plan(request: RunRequest, folder: Path, pairs: Mapping[str, Pairs]) -> RunCo
     faster is used. Without one, nothing depends on the speed of the machine.
     """
     limits = request.limits
-    epochs, least = limits.max_epochs or UNLIMITED, 1
+    epochs, min_interval = limits.max_epochs or UNLIMITED, 1
     threads = limits.threads or torch.get_num_threads()
     if limits.max_minutes is not None:
         trial = Trainer(request.config(epochs, 1, threads), folder, pairs)
@@ -41,9 +41,9 @@ def plan(request: RunRequest, folder: Path, pairs: Mapping[str, Pairs]) -> RunCo
         began = time.perf_counter()
         with evaluation_mode(trial.net):
             evaluate_pairs(trial.net, trial.method, pairs["val"])
-        least = ceil((time.perf_counter() - began) / (VALIDATION_SHARE * epoch))
+        min_interval = ceil((time.perf_counter() - began) / (VALIDATION_SHARE * epoch))
         epochs = max(1, min(epochs, int(limits.max_minutes * 60 * TRAINING_SHARE / epoch)))
-    eval_every = limits.eval_every or max(least, ceil(epochs / MAX_VALIDATIONS))
+    eval_every = limits.eval_every or max(min_interval, ceil(epochs / MAX_VALIDATIONS))
     epochs, eval_every = map(int, broadcast_from_rank0([epochs, min(eval_every, epochs)]))
     return request.config(epochs, eval_every, threads)
 

@@ -50,8 +50,10 @@ def option_names(task: str) -> list[str]:
 def resolve(values: Mapping[str, Any]) -> RunRequest:
     """Return the run that these values describe; UserError names the first one that is unknown or out of range."""
     values = {name: value for name, value in values.items() if value is not None}
+    values |= {name: str(value) for name, value in values.items() if isinstance(value, Path)}
     dataset = _dataset(values)
-    values.setdefault("task", _task_of(dataset) if "task" not in values else values["task"])
+    if "task" not in values:
+        values["task"] = _task_of(dataset)
     known = option_names(values["task"])
     for name in values:
         if name not in known:
@@ -87,7 +89,7 @@ def task_defaults(task: Task, programmer: str) -> dict[str, Any]:
     plans help. Where edits are independent, all of them can be learned at once by a shallow network; where they must
     agree, it takes depth.
     """
-    plans = programmer == "pointer" and (task.independent_edits or not task.resamples_sources)
+    plans = PROGRAMMERS[programmer].plans and (task.independent_edits or not task.resamples_sources)
     return {
         "programmer": programmer,
         "num_layers": 2 if task.independent_edits else 4,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -203,10 +202,9 @@ class Trainer:
         return report
 
     def _write_graph(self) -> None:
-        """Write the best weights as a graph, if the programmer has one and onnx is installed."""
-        if self.rank > 0 or find_spec("onnx") is None:
-            return
-        with suppress(UserError):
+        """Write the best weights as a graph, if the programmer has one of its own and onnx is installed."""
+        has_graph = "graph" in vars(type(self.net))  # an inherited one may be that of another network
+        if self.rank == 0 and has_graph and find_spec("onnx") is not None:
             graph = model_folder.make_graph(self.folder, "float32")
             write_atomic(self.folder / model_folder.GRAPH, graph)
 

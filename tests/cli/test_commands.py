@@ -228,3 +228,16 @@ def test_a_closed_output_pipe_is_no_error(tmp_path: Path) -> None:
     piped = subprocess.run(f"{command} | head -n 1", shell=True, capture_output=True, text=True, check=False)
     assert piped.stderr == ""
     assert piped.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["edit", "nosuch"], ["edit", "aor", "--verify", "--min-confidence", "0.5"]])
+def test_wrong_arguments_are_reported_without_any_input(words: list[str]) -> None:
+    run = subprocess.run([*COMMAND, *words], capture_output=True, text=True, input="", check=False)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1
+
+
+def test_the_line_of_an_unknown_token_is_its_number_in_the_input() -> None:
+    text = "6 10 9 5 2\n" * 1500 + "6 zz\n"
+    run = subprocess.run([*COMMAND, "edit", "aor"], capture_output=True, text=True, input=text, check=False)
+    assert run.stderr == "stepedit: line 1501: unknown token 'zz'\n"

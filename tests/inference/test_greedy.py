@@ -6,6 +6,8 @@ import pytest
 from stepedit.editing.actions import DONE
 from stepedit.editing.interpreter import Prediction
 from stepedit.editing.sequences import Sequences
+from stepedit.inference import greedy
+from stepedit.inference.editor import Editor
 from stepedit.inference.greedy import run
 from tests.editing.templates import DELETE, INSERT, POSITION, REPLACE, SUBSTITUTE, SWAP, TEMPLATES, TOKEN
 from tests.inference.policies import ScriptedPolicy, recurrence
@@ -115,3 +117,24 @@ def test_an_edit_below_the_minimum_confidence_is_not_applied() -> None:
 
 def test_no_sources_give_no_outcomes() -> None:
     assert run(Sequences.from_rows([]), ScriptedPolicy([(DONE, DONE)]), recurrence(TEMPLATES["insert"])) == []
+
+
+@pytest.mark.parametrize("trace", [True, False])
+@pytest.mark.parametrize(("threshold", "limit"), [(0.0, None), (0.0, 2), (0.9, None)])
+@pytest.mark.parametrize("name", ["aec", "spelling"])
+def test_a_text_alone_is_edited_as_in_a_batch(name: str, threshold: float, limit: int | None, trace: bool) -> None:
+    """A single text goes through a loop of its own; texts, steps, endings and traces are the same."""
+    editor = Editor.load(name, num_threads=1)
+    task = editor.method.task
+    sources = task.generate(60, np.random.default_rng(5)).sources
+    arguments = editor.policy.predict, editor.method, trace, threshold, limit
+    together = greedy.run(sources, *arguments)
+    assert {outcome.finished for outcome in together} == {True, False} or limit is None
+    for row, expected in enumerate(together):
+        (alone,) = greedy.run(sources.take([row]), *arguments)
+        assert (alone.tokens, alone.steps, alone.finished) == (expected.tokens, expected.steps, expected.finished)
+        assert [(step.operation, step.start, step.state) for step in alone.trace] == [
+            (step.operation, step.start, step.state) for step in expected.trace
+        ]
+        for mine, other in zip(alone.trace, expected.trace, strict=True):
+            assert mine.confidence == pytest.approx(other.confidence, abs=1e-4)

@@ -79,7 +79,10 @@ def test_a_graph_that_cannot_be_used_is_one_line(damage: object, message: str, f
 def test_an_exported_model_cannot_be_resumed_and_can_be_exported_again(folder: Path, tmp_path: Path) -> None:
     assert model_folder.is_exported(folder)
     assert model_folder.is_finished(folder)
-    model_folder.export(folder, tmp_path / "again", "float16")
+    with pytest.raises(UserError, match="a graph in float16 and no weights"):
+        model_folder.export(folder, tmp_path / "again", "float32")
+    assert not (tmp_path / "again").exists()
+    model_folder.export(folder, tmp_path / "again")
     assert (tmp_path / "again" / "model.onnx").read_bytes() == (folder / "model.onnx").read_bytes()
 
 

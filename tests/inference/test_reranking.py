@@ -9,7 +9,7 @@ import pytest
 from stepedit.data.states import States
 from stepedit.editing.interpreter import FloatArray, Outcome
 from stepedit.editing.sequences import Sequences
-from stepedit.errors import UserError
+from stepedit.errors import DataError, UserError
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
 from stepedit.inference.reranking import UNKNOWN_COST, LexiconCandidates, rerank
@@ -113,3 +113,9 @@ def test_a_lexicon_is_for_text_only(lexicon: Lexicon) -> None:
 
 def test_no_sources_give_no_outcomes() -> None:
     assert rerank(Sequences.from_rows([]), [], None, None, None, trace=False) == []  # type: ignore[arg-type]
+
+
+def test_a_missing_lexicon_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"words\.txt: no such file") as caught:
+        Decoding(lexicon=tmp_path / "words.txt")
+    assert "\n" not in str(caught.value)

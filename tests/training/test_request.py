@@ -1,0 +1,53 @@
+"""What a person says becomes complete settings, and the command of a model card gives the same settings again."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepedit.cli.arguments import parse_pairs
+from stepedit.config import TrainingConfig
+from stepedit.inference.model_folder import training_command
+from stepedit.training.request import resolve
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"task": "aor"},
+        {"task": "aor", "plan_loss_weight": 0.0},
+        {"task": "aes", "num_layers": 4, "learning_rate": 0.003},
+        {"task": "aec", "preset": "paper", "method": "tagging", "numeric_features": True},
+        {"task": "aec", "preset": "small", "errors": 2, "bidirectional": False},
+    ],
+)
+def test_the_training_command_resolves_to_the_same_settings(values: dict[str, Any]) -> None:
+    settings = resolve({**values, "max_epochs": 3}).settings
+    config = resolve({**values, "max_epochs": 3}).config(3, 1, 1)
+    words = shlex.split(training_command(config))[2:]
+    again: dict[str, Any] = {"task": words.pop(0)}
+    while words:
+        flag = words.pop(0).removeprefix("--").replace("-", "_")
+        if flag.removeprefix("no_") in TrainingConfig.model_fields and isinstance(
+            getattr(config.training, flag.removeprefix("no_")), bool
+        ):
+            again[flag.removeprefix("no_")] = not flag.startswith("no_")
+        elif flag == "task_arg":
+            again |= parse_pairs([words.pop(0)])
+        else:
+            again[flag] = words.pop(0)
+    assert again.pop("out") == "RUN"
+    assert resolve(again).settings == settings
+
+
+def test_paths_are_accepted(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"w{n} teh\tw{n} the\n" for n in range(20)))
+    assert resolve({"data": tmp_path / "pairs.tsv", "max_epochs": 1}).settings.data == str(tmp_path / "pairs.tsv")
+
+
+def test_a_given_batch_size_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"w{n} teh\tw{n} the\n" for n in range(80)))
+    data = {"data": str(tmp_path / "pairs.tsv"), "max_epochs": 1}
+    assert resolve({**data, "batch_size": 20}).settings.training.batch_size == 20
+    assert resolve(data).settings.training.batch_size < 20
