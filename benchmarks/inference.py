@@ -52,7 +52,7 @@ def run() -> None:
 def write_weights(name: str, out: Path) -> None:
     """Write a folder with the weights of a graph and without the graph."""
     source = model_folder.find(name)
-    model_folder.export(source, out, "float32")
+    model_folder.export(source, out)
     (out / model_folder.GRAPH).unlink()
     graph = onnx.load(str(source / model_folder.GRAPH)).graph
     arrays = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
