@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -23,7 +24,9 @@ def run(*words: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedP
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an environment `env` that has the wheel and its core dependencies."""
     place = tmp_path_factory.mktemp("install")
-    built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, ROOT, cwd=place)
+    others = shutil.ignore_patterns(".*", "build", "demo", "runs", "*.egg-info", "__pycache__", "test-artefacts")
+    source = shutil.copytree(ROOT, place / "source", ignore=others)  # building leaves files behind
+    built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, source, cwd=place)
     assert built.returncode == 0, built.stderr
     (wheel,) = place.glob("*.whl")
     assert run(sys.executable, "-m", "venv", "env", cwd=place).returncode == 0
