@@ -44,6 +44,14 @@ Plugins = Annotated[
 ]
 
 
+TEXT_MARK = "\0"  # cannot be part of an argument
+
+
+def mark_text(argument: str) -> str:
+    """Mark an argument that begins with a dash and contains a space: it is a text, such as `- 3 + 5 == 2`."""
+    return TEXT_MARK + argument if argument.startswith("-") and " " in argument else argument
+
+
 def with_plugins(command: Command) -> Command:
     """Return the command with an option --plugin; the files are loaded before it runs."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepedit.cli.arguments import RunFolder, make_decoding, with_options
+from stepedit.cli.arguments import TEXT_MARK, RunFolder, make_decoding, with_options
 from stepedit.errors import DataError, UserError
 from stepedit.inference import corpus
 from stepedit.inference.decoding import Decoding, resolve
@@ -50,7 +50,7 @@ def edit(
     """
     job = Job(run, tuple(sorted(decoding.items())), trace, as_json)
     _load(job.run, job.decoding)  # a wrong name or option is reported before anything is read
-    lines = ((text, "\n") for text in texts) if texts else _standard_input()
+    lines = ((text.removeprefix(TEXT_MARK), "\n") for text in texts) if texts else _standard_input()
     if num_workers == 1 or texts:
         outputs: Iterator[Output] = (_edit(job, batch, first) for batch, first in corpus.batches(lines))
     else:

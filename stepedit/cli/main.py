@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from stepedit import __version__
-from stepedit.cli.arguments import Command, with_plugins
+from stepedit.cli.arguments import Command, mark_text, with_plugins
 from stepedit.errors import UserError
 
 COMMANDS = (
@@ -80,6 +80,8 @@ def main() -> None:
     # a known command is imported alone: the others would double the time to start
     known = len(sys.argv) > 1 and sys.argv[1] in COMMANDS
     arguments = sys.argv[1:] or ["--help"]
+    if arguments[0] == "edit":
+        arguments = [mark_text(argument) for argument in arguments]
     try:
         code = make_app(sys.argv[1:2] if known else COMMANDS)(arguments, standalone_mode=False)
     except Exception as error:
