@@ -255,9 +255,9 @@ def test_a_run_can_use_existing_splits_and_a_configuration_file(name: str, conte
         (["evaluate", "nowhere"], "nowhere: no run here, and no model that comes with stepedit (aec, aes, aor,"),
         (["edit", "no/where", "1 2"], "no/where: no run here (config.json is missing)"),
         (["evaluate", "{run}", "--split", "tset"], "no split 'tset'; there are: train, val, test"),
-        (["edit", "{run}", "3 x 1"], "input: unknown token 'x'"),
-        (["edit", "{run}", "3 2 1", "3 x 1"], "input: line 2: unknown token 'x'"),
-        (["edit", "{run}", ""], "input: the text is empty"),
+        (["edit", "{run}", "3 x 1"], "stepedit: unknown token 'x'"),
+        (["edit", "{run}", "3 2 1", "3 x 1"], "stepedit: line 2: unknown token 'x'"),
+        (["edit", "{run}", ""], "stepedit: the text is empty"),
     ],
 )
 def test_a_user_error_is_one_line_and_changes_nothing(
