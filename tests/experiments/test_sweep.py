@@ -249,3 +249,13 @@ def test_an_unreachable_cluster_is_named(folder: Path) -> None:
     made = sweep(folder, "--out", "nowhere", "--ray", "127.0.0.1:1")
     assert made.returncode == 2
     assert "no Ray cluster at 127.0.0.1:1" in made.stderr
+
+
+def test_a_cluster_loads_plugins(folder: Path, cluster: str) -> None:
+    plugin = Path(__file__).parents[2] / "examples" / "dedupe.py"
+    grid = {"task": "dedupe", "num_examples": 400, "hidden_size": 16, "batch_size": 32, "max_epochs": 1}
+    (folder / "plugin.yaml").write_text(json.dumps(grid))
+    words = ["sweep", "plugin.yaml", "--out", "outside", "--ray", cluster, "--plugin", str(plugin)]
+    made = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=folder, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert "finished" in made.stdout
