@@ -16,7 +16,8 @@ from stepedit.registry import did_you_mean
 Mode = Literal["offline", "online", "augmented", "self-training"]
 EditOrder = Literal["left-to-right", "right-to-left", "random"]
 Architecture = Literal["rnn", "gru", "lstm", "transformer"]
-Attention = Literal["dot", "general", "concat", "none"]
+Attention = Literal["dot", "general", "concat", "additive", "none"]
+Initialization = Literal["uniform", "normal"]
 Config = TypeVar("Config", bound=BaseModel)
 
 
@@ -38,9 +39,19 @@ class TrainingConfig(BaseModel):
         json_schema_extra={"shown_default": "2 where edits are independent, else 4"},
     )
     bidirectional: bool = Field(True, description="Recurrent encoders read in both directions.")
-    attention: Attention = Field("general", description="Luong attention score of recurrent decoders.")
+    attention: Attention = Field(
+        "general",
+        description="Attention of recurrent decoders: Luong's dot, general or concat, after the cell; additive: "
+        "Bahdanau's, before the cell.",
+    )
     num_heads: int = Field(4, ge=1, le=64, description="Attention heads of a Transformer.")
     dropout: float = Field(0.05, ge=0, lt=1, description="Dropout probability.")
+    dropout_per_token: bool = Field(
+        False, description="Draw a dropout mask for every token, not one per text; recurrent networks only."
+    )
+    initialization: Initialization = Field(
+        "uniform", description="Initial weights. uniform: within 1/sqrt(H); normal: deviation 0.01, biases 0."
+    )
     numeric_features: bool = Field(True, description="Add features of an integer's value to its embedding.")
     batch_size: int = Field(256, ge=1, description="Examples per batch; a last partial batch is dropped.")
     optimizer: Literal["adam", "muon"] = Field("muon", description="Optimizer of the hidden weight matrices.")
@@ -72,28 +83,50 @@ class TrainingConfig(BaseModel):
     oracle: Literal["static", "dynamic"] = Field(
         "static", description="Training target: the expert's next edit, or any optimal edit; pointer only."
     )
-    teacher_forcing: float = Field(1.0, ge=0, le=1, description="Probability that a decoder sees the true symbol.")
+    teacher_forcing: float = Field(
+        1.0, ge=0, le=1, description="Probability that a decoder sees the true symbol; one coin a step for the batch."
+    )
+    max_actions: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Largest number of actions for one text.",
+        json_schema_extra={"shown_default": "twice as many as the longest script has"},
+    )
+    offline_states: Literal["fixed", "sources"] = Field(
+        "sources",
+        description="What offline training of Recurrence sees. fixed: one state of each trajectory, drawn once; "
+        "sources: the source and the first action alone.",
+        json_schema_extra={"shown_default": "fixed, sources where they are resampled"},
+    )
     patience: int = Field(512, ge=1, description="Epochs without improvement on validation before stopping.")
 
     @model_validator(mode="after")
-    def _heads_divide_the_hidden_size(self) -> Self:
+    def _sizes_fit(self) -> Self:
         if self.architecture == "transformer" and self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not divisible by num_heads {self.num_heads}")
+        if self.architecture != "transformer" and self.bidirectional and self.hidden_size % 2:
+            raise ValueError(f"hidden_size {self.hidden_size} is odd: the two directions share it")
+        if self.architecture == "transformer" and self.dropout_per_token:
+            raise ValueError("dropout_per_token is for recurrent networks; a transformer has one mask per text")
         return self
 
 
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
     "small": {"hidden_size": 80, "num_layers": 3},
-    "paper": {
+    "paper": {  # what the authors ran; docs/reproduction.md says where that differs from what is printed
         "programmer": "seq2seq",
         "architecture": "lstm",
         "hidden_size": 512,
         "num_layers": 1,
+        "attention": "additive",
         "dropout": 0.5,
+        "dropout_per_token": True,
+        "initialization": "normal",
         "numeric_features": False,
         "optimizer": "adam",
-        "learning_rate": 1e-5,
+        "learning_rate": 1e-4,
         "warmup_steps": 0,
         "lr_schedule": "constant",
         "weight_decay": 0.0,
@@ -102,6 +135,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "teacher_forcing": 0.5,
     },
 }
+
+
+PAPER_PRESETS = ("paper",)  # also stop editing where the paper does
 
 
 def preset(name: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Training states: which text a programmer sees, and which edits remain.
 
-offline: only sources. online: for each pair a state drawn uniformly from the trajectory: the source, the text after one
-edit, after two, ..., the target, where no edit remains. augmented and self-training: any subset of the edits has been
-applied, with an application rate drawn for each pair.
+offline: only sources, or one state of each trajectory that was drawn once. online: for each pair a state drawn
+uniformly from the trajectory: the source, the text after one edit, after two, ..., the target, where no edit remains.
+augmented and self-training: any subset of the edits has been applied, with an application rate drawn for each pair.
 
 Shapes: B states, T tokens of the longest, F fields of an action, K edits of the longest script.
 """
@@ -65,8 +65,12 @@ def sample_states(
     mode: Mode,
     rng: np.random.Generator,
     order: EditOrder = "left-to-right",
+    offline: IntArray | None = None,
 ) -> States:
-    """Draw one state for each of these rows; where edits depend on each other, augmented is the same as online."""
+    """Draw one state for each of these rows; where edits depend on each other, augmented is the same as online.
+
+    `offline` (of all pairs) is how many edits have been applied in mode offline; by default none.
+    """
     chosen = scripts.take(rows)
     if order != "left-to-right" and not scripts.left_to_right:
         raise UserError(f"the edits of these pairs depend on each other, so edit_order {order} is not possible")
@@ -75,7 +79,9 @@ def sample_states(
         rate = rng.random((len(rows), 1)) * (rng.random((len(rows), 1)) >= SOURCE_RATE)
         applied = rng.random(shape) < rate
     else:
-        count = np.zeros_like(chosen.counts) if mode == "offline" else rng.integers(0, chosen.counts + 1)
+        count = rng.integers(0, chosen.counts + 1)
+        if mode == "offline":
+            count = np.zeros_like(count) if offline is None else offline[rows]
         applied = ranks < count[:, None]
     return states_where(pairs.take(rows), chosen, applied & chosen.present, ranks)
 

@@ -41,38 +41,59 @@ def script(source: Sequence[Token], target: Sequence[Token]) -> list[Edit[Token]
 def scripts(sources: Sequences, targets: Sequences) -> Scripts:
     """Return shortest scripts of single-token edits, left to right.
 
-    Ties are broken by a backtrace from the right that prefers keep, then substitute, then delete, then insert: the
-    choice behind the paper's printed example.
+    Ties are broken as the paper's authors do: what both ends have in common is kept; between, a backtrace from the
+    right goes on in its last direction where that is optimal, else it prefers keep, substitute, insert, delete.
     """
     if _is_large(sources, targets):
         return Scripts.join([scripts(*half) for half in _halves(sources, targets)])
     table_BST = _distance_table(sources, targets)
     rows = np.arange(len(sources))
-    i, j = sources.lengths.copy(), targets.lengths.copy()
-    steps = sources.ids.shape[1] + targets.ids.shape[1]
+    first, i, j = _between_common_ends(sources, targets)
+    steps = int(((i - first) + (j - first)).max(initial=0))
     kinds = np.zeros((len(sources), steps), np.int64)  # 0 keep or finished, 1 insert, 2 delete, 3 substitute
-    positions = np.zeros_like(kinds)
-    tokens = np.zeros_like(kinds)
+    positions, tokens = np.zeros_like(kinds), np.zeros_like(kinds)
     source_ids, target_ids = sources.widened(1).ids, targets.widened(1).ids
+    along: BoolArray = np.zeros((3, len(sources)), np.bool_)  # the last direction: diagonal, insert or delete
     # filled from the last column backwards, because the backtrace finds the rightmost edit first
     for column in range(steps - 1, -1, -1):
-        here = table_BST[rows, i, j]
-        both = (i > 0) & (j > 0)
-        before, token = np.maximum(i - 1, 0), target_ids[rows, np.maximum(j - 1, 0)]
-        keep = both & (source_ids[rows, before] == token)
-        diagonal = table_BST[rows, before, np.maximum(j - 1, 0)]
-        substitute = both & ~keep & (diagonal + 1 == here)
-        delete = ~keep & ~substitute & (i > 0) & (table_BST[rows, before, j] + 1 == here)
-        insert = ~keep & ~substitute & ~delete & (j > 0)
-        j = j - (keep | substitute | insert)
-        i = i - (keep | substitute | delete)
+        here, up, left = table_BST[rows, i, j], np.maximum(i - 1, 0), np.maximum(j - 1, 0)
+        token = target_ids[rows, left]
+        both, same = (i > first) & (j > first), source_ids[rows, up] == token
+        diagonal = both & (table_BST[rows, up, left] + ~same == here)
+        insert = (j > first) & (table_BST[rows, i, left] + 1 == here)
+        delete = (i > first) & (table_BST[rows, up, j] + 1 == here)
+        along = _direction(np.stack([diagonal, insert, delete]), along)
+        diagonal, insert, delete = along
+        j, i = j - (diagonal | insert), i - (diagonal | delete)
+        substitute = diagonal & ~same
         kinds[:, column] = insert + 2 * delete + 3 * substitute
         positions[:, column] = j  # the text left of an edit is target[:j] by then
         tokens[:, column] = np.where(insert | substitute, token, PAD)
-        if not (i.any() or j.any()):
+        if not ((i > first).any() or (j > first).any()):
             break
     present = kinds > 0
     return Scripts.gather(present, positions, positions + (kinds > 1), tokens[:, :, None])
+
+
+def _direction(possible: BoolArray, last: BoolArray) -> BoolArray:
+    """Return (3, B) one of the possible directions of each row: the last one or, if it is not possible, the first."""
+    goes_on = possible & last
+    choices = np.where(goes_on.any(0), goes_on, possible)
+    return choices & (np.cumsum(choices, axis=0) == 1)
+
+
+def _between_common_ends(sources: Sequences, targets: Sequences) -> tuple[IntArray, IntArray, IntArray]:
+    """Return where source and target begin to differ (B,), and where each of them ends to."""
+    shorter = np.minimum(sources.lengths, targets.lengths)
+    prefix = np.minimum(_common_prefix(sources, targets), shorter)
+    suffix = np.minimum(_common_prefix(_reversed(sources), _reversed(targets)), shorter - prefix)
+    return prefix, sources.lengths - suffix, targets.lengths - suffix
+
+
+def _common_prefix(sources: Sequences, targets: Sequences) -> IntArray:
+    """Return (B,) the number of equal tokens at the beginning, padding included."""
+    width = min(sources.ids.shape[1], targets.ids.shape[1])
+    return np.asarray((sources.ids[:, :width] == targets.ids[:, :width]).cumprod(1).sum(1))
 
 
 def with_swaps(scripts: Scripts, sources: Sequences) -> Scripts:

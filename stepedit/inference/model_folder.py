@@ -81,7 +81,8 @@ def make_task(run: RunConfig) -> Task:
 
 def make_method(run: RunConfig) -> Method:
     """Return the method of a run, for its task."""
-    return METHODS[run.method](make_task(run))
+    config = run.training
+    return METHODS[run.method](make_task(run), max_actions=config.max_actions, edit_order=config.edit_order)
 
 
 def check_vocabulary(folder: Path, method: Method) -> None:
@@ -132,7 +133,7 @@ def training_command(run: RunConfig) -> str:
     parts |= {"seed": run.seed, "max_epochs": run.max_epochs, "eval_every": run.eval_every, "threads": run.threads}
     parts |= {"device": run.device} if run.device != "cpu" else {}
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
-    words += [_flag(key, value) for key, value in parts.items()]
+    words += [_flag(key, value) for key, value in parts.items() if value is not None]
     return " ".join(["stepedit train", run.task, *words, "--out RUN"])
 
 

@@ -21,7 +21,7 @@ from stepedit.editing.edits import EditBatch
 from stepedit.editing.interpreter import FloatArray, Prediction, operations_of
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import DataError
-from stepedit.methods.base import Method, Policy
+from stepedit.methods.base import START, Method, Policy
 
 GRAPH_FORMAT = 1
 LARGE_BATCH = 8  # texts
@@ -176,7 +176,7 @@ class Seq2SeqPolicy:
     def predict(self, texts: Sequences) -> Prediction:
         """Decode greedily until all rows have predicted the end or the largest output length is reached."""
         given, states = self._encode(texts)
-        symbol = np.full(len(texts), PAD)  # the start symbol
+        symbol = np.full(len(texts), START)
         total, active = np.zeros(len(texts), np.float32), np.ones(len(texts), np.bool_)
         symbols = list[IntArray]()
         for _ in range(self.method.max_output_length):
@@ -194,7 +194,7 @@ class Seq2SeqPolicy:
         """Return the summed log-probability of the symbols that should be predicted."""
         outputs, lengths = self.method.targets(states)
         given, memory = self._encode(states.texts)
-        symbol, total = np.full(len(states), PAD), np.zeros(len(states), np.float32)
+        symbol, total = np.full(len(states), START), np.zeros(len(states), np.float32)
         for index in range(outputs.shape[1]):
             log_probs, memory = self._step(given, symbol, memory)
             symbol = outputs[:, index]
@@ -208,7 +208,7 @@ class Seq2SeqPolicy:
         given, states = {name: part[rows] for name, part in given.items()}, [state[rows] for state in states]
         scores: FloatArray = np.full((size, k), -np.inf, np.float32)
         scores[:, 0] = 0.0  # all beams start alike, so only one counts
-        outputs, symbol = np.zeros((size * k, 0), np.int64), np.full(size * k, PAD)
+        outputs, symbol = np.zeros((size * k, 0), np.int64), np.full(size * k, START)
         for _ in range(self.method.max_output_length):
             log_probs, states = self._step(given, symbol, states)
             total: FloatArray = (scores[:, :, None] + log_probs.reshape(size, k, -1)).reshape(size, -1)

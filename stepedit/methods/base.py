@@ -11,14 +11,15 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from stepedit.config import EditOrder
 from stepedit.data.states import States
 from stepedit.editing.edits import Scripts
 from stepedit.editing.interpreter import AppliedAction, FloatArray, Prediction, StepResult
-from stepedit.editing.sequences import BoolArray, IntArray, Pairs, Sequences
+from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.tasks.base import Task
 from stepedit.text.vocabulary import PAD_TOKEN, Vocabulary
 
-END = 1  # the symbol that ends an output of variable length
+START, END = 1, 2  # the symbol before an output, and the one that ends an output of variable length
 
 
 class Policy(Protocol):
@@ -42,7 +43,10 @@ class Policy(Protocol):
 
 
 class Method(ABC):
-    """A way of editing, for one task. It has no parameters."""
+    """A way of editing, for one task. It has no parameters.
+
+    `outputs` holds what a programmer can say and no more: padding, the start symbol, then the method's own symbols.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str] = ""
@@ -50,17 +54,22 @@ class Method(ABC):
     default_programmer: ClassVar[str] = "seq2seq"
     end: ClassVar[int | None] = END  # None if all outputs have the same length
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.outputs = Vocabulary((PAD_TOKEN, *self.output_symbols()))
+    def __init__(self, task: Task, *, max_actions: int | None = None, edit_order: EditOrder = "left-to-right") -> None:
+        self.task, self.max_actions, self.edit_order = task, max_actions, edit_order
+        self.outputs = Vocabulary((PAD_TOKEN, "<start>", *self.output_symbols()))
 
     @abstractmethod
     def output_symbols(self) -> list[str]:
-        """Return the names of the output symbols, from id 1 on."""
+        """Return the names of the output symbols, from id 2 on."""
 
     @abstractmethod
     def output_tokens(self) -> list[int]:
-        """Return for each output the id of the token that it inserts, or PAD."""
+        """Return for each output, from id 0 on, the id of the token that it inserts, or PAD."""
+
+    @property
+    def num_symbols(self) -> int:
+        """The number of symbols that a decoder may be given as the one before; by default the outputs."""
+        return len(self.outputs)
 
     @property
     @abstractmethod
@@ -104,8 +113,8 @@ class SinglePassMethod(Method):
     """A method that predicts everything at once."""
 
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
-        """Return (B,) whether all tokens of the target are known."""
-        return np.asarray((pairs.targets.ids < len(self.task.vocabulary)).all(1))
+        """Return (B,) whether every token of the target may be part of one."""
+        return np.asarray(np.isin(pairs.targets.ids, [PAD, *self.task.target_tokens]).all(1))
 
     @abstractmethod
     def rewrite(self, texts: Sequences, symbols: IntArray) -> Sequences:
@@ -120,6 +129,13 @@ class SinglePassMethod(Method):
     ) -> AppliedAction:
         """Return a record of the rewritten text."""
         return AppliedAction("rewrite", 0, tuple(before), tuple(after), tuple(after), tuple(symbols), confidence)
+
+
+def indices(tokens: Sequence[int], first: int, vocabulary: Vocabulary) -> IntArray:
+    """Return (V + 1,) the output of each token id, counted from `first`; PAD for other ids and, last, unknown ones."""
+    table = np.full(len(vocabulary) + 1, PAD)
+    table[list(tokens)] = np.arange(first, first + len(tokens))
+    return table
 
 
 def before_end(symbols: IntArray) -> BoolArray:

@@ -6,13 +6,16 @@ output   - 8 * 2 / 8 + 4 == 2 <end>
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from stepedit.data.states import States
 from stepedit.editing.sequences import PAD, IntArray, Sequences
-from stepedit.methods.base import END, SinglePassMethod, before_end
+from stepedit.methods.base import END, SinglePassMethod, before_end, indices
+
+FIRST_TOKEN = END + 1
 
 
 class End2end(SinglePassMethod):
@@ -22,12 +25,17 @@ class End2end(SinglePassMethod):
     title: ClassVar[str] = "write the whole target"
 
     def output_symbols(self) -> list[str]:
-        """Return the end symbol and every token."""
-        return ["<end>", *self.task.vocabulary.tokens[1:]]
+        """Return the end symbol and every token of a target."""
+        return ["<end>", *map(self.task.vocabulary.name, self.task.target_tokens)]
 
     def output_tokens(self) -> list[int]:
         """Return the token of each output that has one."""
-        return [PAD, PAD, *range(1, len(self.task.vocabulary))]
+        return [PAD] * FIRST_TOKEN + [*self.task.target_tokens]
+
+    @property
+    def num_symbols(self) -> int:
+        """As many as a text has tokens: the authors' decoder embeds brackets of AES too, and never predicts them."""
+        return FIRST_TOKEN + len(self.task.text_tokens)
 
     @property
     def max_output_length(self) -> int:
@@ -38,10 +46,15 @@ class End2end(SinglePassMethod):
         """Return the targets, whatever the state."""
         lengths = states.targets.lengths
         ids = states.targets.widened(int(lengths.max(initial=0)) + 1).ids
-        outputs = np.where(ids != PAD, ids + 1, PAD)
+        outputs = self._outputs_of[np.minimum(ids, len(self._outputs_of) - 1)]
         outputs[np.arange(len(outputs)), lengths] = END
         return outputs, lengths + 1
 
     def rewrite(self, texts: Sequences, symbols: IntArray) -> Sequences:
         """Return the tokens before the end symbol."""
-        return Sequences.keep(np.where(before_end(symbols) & (symbols > END), symbols - 1, PAD))
+        tokens = np.array(self.output_tokens())[symbols]
+        return Sequences.keep(np.where(before_end(symbols), tokens, PAD))
+
+    @cached_property
+    def _outputs_of(self) -> IntArray:
+        return indices(self.task.target_tokens, FIRST_TOKEN, self.task.vocabulary)

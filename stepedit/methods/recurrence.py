@@ -15,13 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from stepedit.config import EditOrder
 from stepedit.data.states import States
 from stepedit.editing import actions, interpreter
 from stepedit.editing.actions import NOTHING, OPERATION, POSITION, TOKEN, Operation
 from stepedit.editing.edits import Scripts
 from stepedit.editing.interpreter import AppliedAction, StepResult
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
-from stepedit.methods.base import Method
+from stepedit.methods.base import START, Method, indices
 from stepedit.tasks.base import Task
 
 
@@ -34,29 +35,38 @@ class Recurrence(Method):
     default_programmer: ClassVar[str] = "pointer"
     end: ClassVar[int | None] = None
 
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        operations, positions = self._operations(), range(task.max_length + 1)
-        symbols = [NOTHING, *map(actions.operation, operations), *map(actions.position, positions)]
-        self._first_position = 1 + len(operations)
-        self._first_token = len(symbols) - 1  # the token with id 1 comes next
-        self._symbols = np.array([*symbols, *map(actions.token, range(1, len(task.vocabulary)))])
+    def __init__(self, task: Task, *, max_actions: int | None = None, edit_order: EditOrder = "left-to-right") -> None:
+        super().__init__(task, max_actions=max_actions, edit_order=edit_order)
+        operations, tokens = self._operations(), self._tokens()
+        symbols = [NOTHING, NOTHING, *map(actions.operation, operations)]
+        self._first_position = len(symbols)
+        symbols += map(actions.position, range(self._num_positions))
+        self._token_outputs = indices(tokens, len(symbols), task.vocabulary)
+        self._symbols = np.array([*symbols, *map(actions.token, tokens)])
         self._operation_outputs = np.zeros(len(Operation), np.int64)
-        self._operation_outputs[operations] = np.arange(1, 1 + len(operations))
+        self._operation_outputs[operations] = np.arange(START + 1, START + 1 + len(operations))
+
+    @property
+    def _num_positions(self) -> int:
+        """From left to right, everything before an edit is final; in other orders it can be anywhere in a text."""
+        return self.task.num_positions if self.edit_order == "left-to-right" else self.task.max_length + 1
+
+    def _tokens(self) -> list[int]:
+        return sorted(self.task.template.tokens)
 
     def _operations(self) -> list[Operation]:
         template = self.task.template
         return [Operation.DONE, *(template.operations if "operation" in template.fields else ())]
 
     def output_symbols(self) -> list[str]:
-        """Return operations, positions (those of the longest text and the one behind it) and tokens."""
+        """Return operations, positions and the tokens that an action may insert."""
         operations = [f"<{operation.name.lower()}>" for operation in self._operations()]
-        positions = (f"<pos_{position}>" for position in range(self.task.max_length + 1))
-        return [*operations, *positions, *self.task.vocabulary.tokens[1:]]
+        positions = (f"<pos_{position}>" for position in range(self._num_positions))
+        return [*operations, *positions, *map(self.task.vocabulary.name, self._tokens())]
 
     def output_tokens(self) -> list[int]:
         """Return the token of each output that has one."""
-        return [PAD] * (self._first_token + 1) + [*range(1, len(self.task.vocabulary))]
+        return [PAD] * (len(self._symbols) - len(self._tokens())) + self._tokens()
 
     @property
     def max_output_length(self) -> int:
@@ -65,8 +75,8 @@ class Recurrence(Method):
 
     @property
     def max_steps(self) -> int:
-        """Twice as many actions as the longest script has, so that a mistake can be corrected, and DONE."""
-        return 2 * self.task.max_edits + 2
+        """The limit given or twice as many actions as the longest script has, so that mistakes can be corrected."""
+        return self.max_actions or 2 * self.task.max_edits + 2
 
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
         """Return (B,) whether actions can name all edits."""
@@ -78,7 +88,8 @@ class Recurrence(Method):
         kind, payload = wanted & 3, wanted >> 2
         operation = self._operation_outputs[np.where(kind == OPERATION, payload, 0)]
         outputs = np.where(kind == POSITION, self._first_position + payload, operation)
-        outputs = np.where(kind == TOKEN, self._first_token + payload, outputs)
+        token = self._token_outputs[np.where(kind == TOKEN, np.minimum(payload, len(self._token_outputs) - 1), 0)]
+        outputs = np.where(kind == TOKEN, token, outputs)
         return outputs, np.full(len(states), self.max_output_length)
 
     def decode_outputs(self, outputs: IntArray) -> IntArray:

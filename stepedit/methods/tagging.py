@@ -15,17 +15,26 @@ Shapes: B states, T tokens, K edits of the longest script, M tokens of the wides
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from stepedit.data.states import States
 from stepedit.editing import alignment
+from stepedit.editing.actions import Operation
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
-from stepedit.methods.base import END, SinglePassMethod, before_end
+from stepedit.methods.base import END, SinglePassMethod, before_end, indices
 
-KEEP, DELETE, FIRST_TOKEN = 2, 3, 4
+KEEP = END + 1
+KINDS = {
+    Operation.INSERT: ("insert",),
+    Operation.DELETE: ("delete",),
+    Operation.SUBSTITUTE: ("sub",),
+    Operation.REPLACE: ("sub", "delete"),
+    Operation.SWAP: ("sub", "insert", "delete"),  # state and target are aligned again
+}
 
 
 class Tagging(SinglePassMethod):
@@ -35,26 +44,55 @@ class Tagging(SinglePassMethod):
     title: ClassVar[str] = "predict a tag for every token"
 
     def output_symbols(self) -> list[str]:
-        """Return end, keep, delete, and a substitution and an insertion of every token."""
-        tokens = self.task.vocabulary.tokens[1:]
-        return ["<end>", "<keep>", "<delete>", *(f"<{tag}_{token}>" for tag in ("sub", "insert") for token in tokens)]
+        """Return end, keep, and what the task's operations need: delete, and the tokens to substitute and insert."""
+        names = [self.task.vocabulary.name(token) for token in self._tokens]
+        tags = [f"<{tag}_{name}>" for tag in ("sub", "insert") if tag in self._kinds for name in names]
+        return ["<end>", "<keep>", *["<delete>"] * ("delete" in self._kinds), *tags]
 
     def output_tokens(self) -> list[int]:
         """Return the token of each output that has one."""
-        return [PAD] * FIRST_TOKEN + [*range(1, len(self.task.vocabulary))] * 2
+        return [PAD] * self._first_token + [*self._tokens] * len(self._kinds & {"sub", "insert"})
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        """What tags do: delete, sub, insert."""
+        return frozenset(kind for operation in self.task.template.operations for kind in KINDS[operation])
+
+    @cached_property
+    def _tokens(self) -> tuple[int, ...]:
+        """The tokens that tags may name: any, where actions move or copy tokens of the text."""
+        template = self.task.template
+        moves = template.copies or Operation.SWAP in template.operations
+        return self.task.text_tokens if moves else tuple(sorted(template.tokens))
+
+    @property
+    def _delete(self) -> int:
+        return KEEP + ("delete" in self._kinds)
+
+    @property
+    def _first_token(self) -> int:
+        return self._delete + 1
+
+    @property
+    def _first_insertion(self) -> int:
+        return self._first_token + len(self._tokens) * ("sub" in self._kinds)
+
+    @cached_property
+    def _substitutions(self) -> IntArray:
+        return indices(self._tokens, self._first_token, self.task.vocabulary)
+
+    @cached_property
+    def _insertions(self) -> IntArray:
+        return indices(self._tokens, self._first_insertion, self.task.vocabulary)
 
     @property
     def max_output_length(self) -> int:
         """A tag for every token of the longest text, as many insertions, and the end symbol."""
         return 2 * self.task.max_length + 1
 
-    @property
-    def _num_tokens(self) -> int:
-        return len(self.task.vocabulary) - 1
-
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
         """Return (B,) whether all inserted tokens are known; kept ones need not be."""
-        return np.asarray((scripts.tokens < len(self.task.vocabulary)).all((1, 2)))
+        return np.asarray(np.isin(scripts.tokens, [PAD, *self._tokens]).all((1, 2)))
 
     def targets(self, states: States) -> tuple[IntArray, IntArray]:
         """Return the tags that turn each state into its target."""
@@ -78,27 +116,27 @@ class Tagging(SinglePassMethod):
             span, count = scripts.stops[rows, index] - scripts.starts[rows, index], scripts.widths[rows, index]
             for offset in range(int(span.max(initial=0))):
                 at = offset < span
-                token = scripts.tokens[rows, index, min(offset, most - 1)]
-                tag = np.where(offset < count, FIRST_TOKEN + token - 1, DELETE)
+                token = np.minimum(scripts.tokens[rows, index, min(offset, most - 1)], len(self._substitutions) - 1)
+                tag = np.where(offset < count, self._substitutions[token], self._delete)
                 slots[rows[at], start[at] + offset, -1] = tag[at]
             for offset in range(int(count.max(initial=0))):
                 at = (offset >= span) & (offset < count)
-                inserted = FIRST_TOKEN + self._num_tokens + scripts.tokens[rows, index, offset] - 1
-                slots[rows[at], (start + span)[at], index * most + offset] = inserted[at]
+                token = np.minimum(scripts.tokens[rows, index, offset], len(self._insertions) - 1)
+                slots[rows[at], (start + span)[at], index * most + offset] = self._insertions[token][at]
         return slots
 
     def rewrite(self, texts: Sequences, symbols: IntArray) -> Sequences:
         """Return the texts that tags make of texts."""
         ids, lengths = texts.ids, texts.lengths
         valid = before_end(symbols) & (symbols > END)
-        inserts = valid & (symbols >= FIRST_TOKEN + self._num_tokens)
+        inserts = valid & (symbols >= self._first_insertion)
         consumes = valid & ~inserts
         position = consumes.cumsum(1) - consumes
         inside = position < lengths[:, None]
         padded = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD)
         current = np.take_along_axis(padded, np.minimum(position, ids.shape[1]), 1)
-        new = np.where(inserts, symbols - FIRST_TOKEN - self._num_tokens + 1, symbols - FIRST_TOKEN + 1)
-        slots = np.where(inserts | (consumes & inside & (symbols >= FIRST_TOKEN)), new, PAD)
+        new = np.array(self.output_tokens())[symbols]
+        slots = np.where(inserts | (consumes & inside), new, PAD)
         slots = np.where(consumes & inside & (symbols == KEEP), current, slots)
         beyond = np.arange(ids.shape[1]) >= consumes.sum(1)[:, None]
         return Sequences.keep(np.concatenate([slots, np.where(beyond, ids, PAD)], 1))

@@ -20,7 +20,8 @@ def make_encoder(config: TrainingConfig, num_positions: int) -> nn.Module:
             config.hidden_size, config.num_layers, config.num_heads, config.dropout, num_positions
         )
     sizes = config.hidden_size, config.hidden_size, config.num_layers
-    return RecurrentEncoder(config.architecture, *sizes, config.bidirectional, config.dropout)
+    dropout = config.dropout, config.dropout_per_token
+    return RecurrentEncoder(config.architecture, *sizes, config.bidirectional, *dropout)
 
 
 def make_decoder(config: TrainingConfig, num_layers: int, num_positions: int) -> nn.Module:

@@ -26,6 +26,7 @@ class Encoded(NamedTuple):
     states: Value  # (B, T, H)
     mask: Value  # (B, T) bool
     summary: Value  # (B, H)
+    memory: Value | None  # (B, H) the cell state of an LSTM beside its summary
 
 
 class Embedded(NamedTuple):
@@ -89,7 +90,7 @@ def _transformer_encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask
         x = x + g.linear_2d(attended, f"{name}.out")
         x = x + _feed_forward(g, x, f"{name}.feed_forward")
     states = g.layer_norm(x, "encoder.norm").reshape(batch, -1, size)
-    return Encoded(states, mask, states.take(g.scalar(0, "int64"), axis=1))
+    return Encoded(states, mask, states.take(g.scalar(0, "int64"), axis=1), None)
 
 
 def _positions(g: GraphBuilder, name: str, at: Value) -> Value:
@@ -105,34 +106,31 @@ def _scale(config: TrainingConfig) -> float:
 
 def _recurrent_encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> Encoded:
     kind, order = GATES[config.architecture]
-    size, both = config.hidden_size, config.bidirectional
+    both = config.bidirectional
+    size = config.hidden_size // 2 if both else config.hidden_size  # of one direction
     lengths = g.op("ReduceSum", mask.cast("int64"), g.constant(np.array([1])), keepdims=0)
     steps = g.op("Max", lengths, g.scalar(1, "int64")).cast("int32")  # an empty text is read as one padding token
     index = np.concatenate([np.arange(size) + size * gate for gate in order])
-    directions = ("forward", "backward") if both else ("forward",)
     hidden = x.transpose(1, 0, 2)  # (T, B, H)
+    final = list[Value]()  # (directions, B, size) each
     extra = {"linear_before_reset": 1} if kind == "GRU" else {}
     for layer in range(config.num_layers):
-        names = [f"encoder.{direction}_layers.{layer}" for direction in directions]
-        inputs, recurrent, bias = _onnx_gates(g, names, index)
-        direction = "bidirectional" if both else "forward"
-        output = g.op(kind, hidden, inputs, recurrent, bias, steps, hidden_size=size, direction=direction, **extra)
-        hidden = output.transpose(0, 2, 1, 3).reshape(0, 0, -1)  # (T, B, directions * H)
-    states = hidden.transpose(1, 0, 2)
-    if both:
-        states = g.linear(states, "encoder.merge")
-    summary = states.take_rows((steps.cast("int64") - 1).unsqueeze(1)).squeeze(1)
-    if both:
-        summary = summary + states.take(g.scalar(0, "int64"), axis=1)
-    return Encoded(states, mask, summary)
+        weights = _onnx_gates(g, f"encoder.layers.{layer}", both, index)
+        direction, count = "bidirectional" if both else "forward", 3 if kind == "LSTM" else 2
+        output, *final = g.ops(
+            kind, hidden, *weights, steps, count=count, hidden_size=size, direction=direction, **extra
+        )
+        hidden = output.transpose(0, 2, 1, 3).reshape(0, 0, -1)  # (T, B, H)
+    summary, *memory = (part.transpose(1, 0, 2).reshape(0, -1) for part in final)
+    return Encoded(hidden.transpose(1, 0, 2), mask, summary, memory[0] if memory else None)
 
 
-def _onnx_gates(g: GraphBuilder, names: list[str], index: npt.NDArray[Any]) -> tuple[Value, Value, Value]:
+def _onnx_gates(g: GraphBuilder, name: str, both: bool, index: npt.NDArray[Any]) -> tuple[Value, Value, Value]:
     """Return input weights, recurrent weights and biases of all directions with ONNX's order of gates."""
-    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    kinds, suffixes = ("weight_ih", "weight_hh", "bias_ih", "bias_hh"), ("_l0", "_l0_reverse") if both else ("_l0",)
     with g.once():
         gates = g.constant(index)
-        parts = [[g.weight(f"{name}.{kind}_l0").take(gates) for kind in kinds] for name in names]
+        parts = [[g.weight(f"{name}.{kind}{suffix}").take(gates) for kind in kinds] for suffix in suffixes]
         inputs, recurrent = (g.concat([part[at].unsqueeze(0) for part in parts], 0) for at in (0, 1))
         bias = g.concat([g.concat([part[2], part[3]], 0).unsqueeze(0) for part in parts], 0)
     return inputs, recurrent, bias
@@ -146,7 +144,9 @@ def initial_states(g: GraphBuilder, config: TrainingConfig, encoded: Encoded, nu
         empty = g.constant(np.zeros((1, heads, 0, width), np.float32)).expand(batch, heads, 0, width)
         return [empty] * (2 * num_layers)
     hidden = encoded.summary.unsqueeze(1).expand(batch, num_layers, config.hidden_size)
-    return [hidden, hidden * 0.0] if config.architecture == "lstm" else [hidden]
+    if encoded.memory is None:
+        return [hidden]
+    return [hidden, encoded.memory.unsqueeze(1).expand(batch, num_layers, config.hidden_size)]
 
 
 def decoder_step(
@@ -237,6 +237,8 @@ def _recurrent_step(
     num_layers: int,
 ) -> tuple[Value, list[Value]]:
     inputs = x  # (B or 1, H)
+    if config.attention == "additive":
+        inputs = _attend_before_the_cell(g, name, x, encoded, states, num_layers)
     following: list[list[Value]] = [[] for _ in states]
     for layer in range(num_layers):
         before = [state.take(g.scalar(layer, "int64"), axis=1) for state in states]
@@ -245,10 +247,29 @@ def _recurrent_step(
             part.append(value.unsqueeze(1))
         inputs = after[0]
     hidden = inputs
-    if config.attention != "none":
+    if config.attention not in ("none", "additive"):
         context = _luong(g, config, name, hidden.unsqueeze(1), encoded).squeeze(1)
         hidden = g.linear_2d(g.concat([context, hidden], 1), f"{name}.combine").tanh()
     return hidden, [g.concat(part, 1) for part in following]
+
+
+def _attend_before_the_cell(
+    g: GraphBuilder, name: str, x: Value, encoded: Encoded, states: list[Value], num_layers: int
+) -> Value:
+    """Return what the cell reads: the symbol, and what the last layer's state attends to."""
+    last = g.scalar(num_layers - 1, "int64")
+    query = g.linear_2d(g.concat([state.take(last, axis=1) for state in states], 1), f"{name}.query")
+    mixed = (query.unsqueeze(1) + g.linear(encoded.states, f"{name}.score")).tanh()
+    context = _context(g, g.linear(mixed, f"{name}.collapse").transpose(0, 2, 1), encoded).squeeze(1)
+    wide = x + context * 0.0  # a first symbol may be given once for all texts
+    return g.linear_2d(g.concat([context, wide], 1), f"{name}.combine").relu()
+
+
+def _context(g: GraphBuilder, scores: Value, encoded: Encoded) -> Value:
+    """Return (B, 1, H) the states weighted by scores (B, 1, T); nothing of an empty text."""
+    mask = encoded.mask.unsqueeze(1)
+    weights = (scores + g.where(mask, 0.0, NEG_INF)).softmax() * mask.cast("float32")
+    return weights @ encoded.states
 
 
 def _cell(g: GraphBuilder, config: TrainingConfig, name: str, layer: int, x: Value, states: list[Value]) -> list[Value]:
@@ -285,6 +306,4 @@ def _luong(g: GraphBuilder, config: TrainingConfig, name: str, hidden: Value, en
         scores = g.linear(mixed, f"{name}.collapse").transpose(0, 2, 1)
     else:
         scores = hidden @ keys.transpose(0, 2, 1)
-    mask = encoded.mask.unsqueeze(1)
-    weights = (scores + g.where(mask, 0.0, NEG_INF)).softmax() * mask.cast("float32")  # none for an empty text
-    return weights @ encoded.states
+    return _context(g, scores, encoded)

@@ -30,6 +30,7 @@ from stepedit.programmers.graph_layers import (
 )
 from stepedit.programmers.nn.attention import NEG_INF
 from stepedit.programmers.pointer_network import MIN_TOKENS, NO_TOKEN
+from stepedit.programmers.seq2seq import never_predicted, token_rows
 
 
 def _features(method: Method, config: TrainingConfig) -> npt.NDArray[Any] | None:
@@ -46,13 +47,16 @@ def seq2seq_graph(method: Method, config: TrainingConfig, weights: Tensors, dtyp
     """Return the graph of a seq2seq programmer."""
     g = GraphBuilder(weights, dtype)
     vocabulary, features = method.task.vocabulary, _features(method, config)
-    tokens = embedding(g, "token_embedding", len(vocabulary), vocabulary.num_buckets, features)
+    known = [PAD, *method.task.text_tokens]
+    own = None if features is None else features[known]
+    tokens = embedding(g, "token_embedding", len(known), vocabulary.num_buckets, own)
     ids, lengths = g.input("ids", "int64", ["B", "T"]), g.input("lengths", "int64", ["B"])
     layers = 1 if config.architecture == "transformer" else config.num_layers
 
     def encode() -> list[Value]:
         mask = g.arange(ids.size(1)) < lengths.unsqueeze(1)
-        encoded = encoder(g, config, tokens.of(ids), mask)
+        rows = ids if vocabulary.num_buckets else g.constant(token_rows(method.task)).take(ids)
+        encoded = encoder(g, config, tokens.of(rows), mask)
         return [encoded.states, *initial_states(g, config, encoded, layers)]
 
     num_states = {"transformer": 2 * layers, "lstm": 2}.get(config.architecture, 1)
@@ -84,14 +88,12 @@ def _decoder(
     states = [g.input(f"state_{i}", "float32", _state_shape(config, layers, "C")) for i in range(num_states)]
     mask = g.arange(given.size(1)) < lengths.unsqueeze(1)
     zero = g.scalar(0, "int64")
-    encoded = Encoded(given, mask, given.take(zero, axis=1))
+    encoded = Encoded(given, mask, given.take(zero, axis=1), None)
     symbols = embedding(g, "symbol_embedding", outputs)
     hidden, following = decoder_step(g, config, "decoder", symbols.of(symbol), encoded, states, layers)
     output_features = None if features is None else features[method.output_tokens()]
     table = embedding(g, "output_embedding", outputs, 0, output_features).transposed
-    bias = np.zeros(outputs, np.float32)
-    bias[PAD] = NEG_INF  # padding is never predicted
-    logits = hidden @ table + (g.weight("output_bias") + g.constant(bias))
+    logits = hidden @ table + (g.weight("output_bias") + g.constant(never_predicted(outputs)))
     g.output("log_probs", logits.log_softmax(), "float32", ["C", outputs])
     for index, state in enumerate(following):
         g.output(f"next_{index}", state, "float32", _state_shape(config, layers, f"next_{index}"))

@@ -64,7 +64,7 @@ class PointerNetwork(Programmer):
             if self.template.copies:
                 self.copy_key = nn.Linear(hidden, hidden)
         self._register_constants(len(vocabulary))
-        initialize(self, hidden, config.architecture)
+        initialize(self, config)
 
     def _register_constants(self, vocabulary_size: int) -> None:
         operations = self.template.operations

@@ -1,6 +1,7 @@
 """The paper's programmer: an encoder reads the text, a decoder predicts symbols one after the other.
 
-Recurrent networks with Luong attention, or a Transformer.
+Recurrent networks with attention, or a Transformer. It has a row for every token that a text may hold, and for every
+output that its method has for the task.
 
 Shapes: B texts, T tokens, O output symbols, H hidden size, V output vocabulary, K beam size.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
@@ -19,37 +21,54 @@ from stepedit.editing.interpreter import FloatArray, Prediction
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
-from stepedit.methods.base import Method
+from stepedit.methods.base import START, Method, indices
 from stepedit.programmers.base import Programmer
 from stepedit.programmers.encoders import make_decoder, make_encoder
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
 from stepedit.programmers.nn.dropout import Dropout, DropoutRng
 from stepedit.programmers.nn.embedding import Embedding, initialize, numeric_features
+from stepedit.tasks.base import Task
+
+
+def token_rows(task: Task) -> IntArray:
+    """Return the row of each token id in the input embedding; that of padding for tokens that no text holds."""
+    return indices(task.text_tokens, PAD + 1, task.vocabulary)
+
+
+def never_predicted(num_outputs: int) -> FloatArray:
+    """Return what is added to the logits so that padding and the start symbol are never predicted."""
+    bias = np.zeros(num_outputs, np.float32)
+    bias[[PAD, START]] = NEG_INF
+    return bias
 
 
 class SeqToSeq(Programmer):
     """Encoder and decoder."""
 
-    pad_bias: Tensor  # (V,) far below zero for padding, which is never predicted
+    never: Tensor  # (V,) far below zero for padding and the start symbol, which are never predicted
+    token_rows: Tensor  # the row of each token id
 
     def __init__(self, method: Method, config: TrainingConfig) -> None:
         super().__init__()
         self.method, self.teacher_forcing = method, config.teacher_forcing
         hidden, features = config.hidden_size, numeric_features(method.task, config)
         vocabulary, outputs = method.task.vocabulary, len(method.outputs)
-        output_features = None if features is None else features[method.output_tokens()]
-        self.token_embedding = Embedding(len(vocabulary), hidden, features, vocabulary.num_buckets)
-        self.symbol_embedding = Embedding(outputs, hidden)
+        tokens = [PAD, *method.task.text_tokens]
+        token_features, output_features = (
+            None if features is None else features[part] for part in (tokens, method.output_tokens())
+        )
+        self.token_embedding = Embedding(len(tokens), hidden, token_features, vocabulary.num_buckets)
+        self.symbol_embedding = Embedding(method.num_symbols, hidden)
         self.output_embedding = Embedding(outputs, hidden, output_features)
         self.output_bias = nn.Parameter(torch.zeros(outputs))
-        pad_bias = torch.zeros(outputs).index_fill(0, torch.tensor(PAD), NEG_INF)
-        self.register_buffer("pad_bias", pad_bias, persistent=False)
-        self.dropout = Dropout(config.dropout)
+        self.register_buffer("never", torch.tensor(never_predicted(outputs)), persistent=False)
+        self.register_buffer("token_rows", torch.from_numpy(token_rows(method.task)), persistent=False)
+        self.dropout = Dropout(config.dropout, config.dropout_per_token)
         num_positions = max(method.task.max_length, method.max_output_length) + 1
         self.encoder = make_encoder(config, num_positions)
         decoder_layers = 1 if config.architecture == "transformer" else config.num_layers
         self.decoder = make_decoder(config, decoder_layers, num_positions)
-        initialize(self, hidden, config.architecture)
+        initialize(self, config)
 
     @classmethod
     def from_config(cls, method: Method, config: TrainingConfig) -> Self:
@@ -72,12 +91,14 @@ class SeqToSeq(Programmer):
         if ids_BT.shape[1] == 0:
             ids_BT = ids_BT.new_full((len(ids_BT), 1), PAD)
         mask_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < lengths_B[:, None]
+        if not self.token_embedding.num_buckets:
+            ids_BT = self.token_rows[ids_BT]
         encoded: EncoderOutput = self.encoder(self.dropout(self.token_embedding(ids_BT)), mask_BT)
         return encoded
 
     def logits(self, hidden_BOH: Tensor) -> Tensor:
         """Return (B, O, V)."""
-        return hidden_BOH @ self.output_embedding.weight().T + (self.output_bias + self.pad_bias)
+        return hidden_BOH @ self.output_embedding.weight().T + (self.output_bias + self.never)
 
     def forward(self, states: States, rng: DropoutRng | None = None) -> Tensor:
         """Return the mean cross-entropy over all symbols of the batch."""
@@ -97,19 +118,16 @@ class SeqToSeq(Programmer):
         teacher_forcing: float = 1.0,
         rng: DropoutRng | None = None,
     ) -> Tensor:
-        """Return logits (B, O, V) for known outputs; a symbol sees the true one before it with this probability."""
+        """Return logits (B, O, V) for known outputs; a step sees the true symbol before it with this probability."""
         encoded = self.encode(ids_BT, lengths_B)
-        shifted_BO = pad(outputs_BO[:, :-1], (1, 0), value=PAD)  # padding is the start symbol
+        shifted_BO = pad(outputs_BO[:, :-1], (1, 0), value=START)
         if teacher_forcing >= 1:
             hidden_BOH, _ = self.decoder(self.dropout(self.symbol_embedding(shifted_BO)), encoded)
             return self.logits(hidden_BOH)
         state, parts, predicted_B = None, list[Tensor](), shifted_BO[:, 0]
         for index in range(outputs_BO.shape[1]):
-            if rng:
-                forced = rng.rand().to(self.device) < teacher_forcing
-            else:
-                forced = torch.zeros_like(predicted_B, dtype=torch.bool)
-            symbol_B = torch.where(forced, shifted_BO[:, index], predicted_B)
+            forced = rng is not None and rng.coin(teacher_forcing)
+            symbol_B = shifted_BO[:, index] if forced else predicted_B
             hidden_B1H, state = self.decoder(self.dropout(self.symbol_embedding(symbol_B[:, None])), encoded, state)
             parts.append(self.logits(hidden_B1H))
             predicted_B = parts[-1][:, 0].argmax(1)
@@ -119,7 +137,7 @@ class SeqToSeq(Programmer):
     def predict(self, texts: Sequences) -> Prediction:
         """Decode greedily until all rows have predicted the end or the largest output length is reached."""
         encoded = self.encode(*self.tensors(texts))
-        symbol_B = torch.full((len(texts),), PAD, device=self.device)
+        symbol_B = torch.full((len(texts),), START, device=self.device)
         log_prob_B = torch.zeros(len(texts), device=self.device)
         active_B = torch.ones(len(texts), dtype=torch.bool, device=self.device)
         symbols, state = list[Tensor](), None

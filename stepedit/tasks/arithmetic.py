@@ -37,6 +37,17 @@ class ArithmeticTask(Task):
         """Operators, brackets, `==` and the integers."""
         return equations.vocabulary(self.smallest + self.numbers - 1)
 
+    @cached_property
+    def text_tokens(self) -> tuple[int, ...]:
+        """Operators, `==` and the integers."""
+        integers = range(equations.ZERO + self.smallest, equations.ZERO + self.smallest + self.numbers)
+        return (*equations.OPERATORS, equations.EQUALS, *integers)
+
+    @property
+    def paper_max_actions(self) -> int | None:
+        """As many as there are integers."""
+        return self.length
+
     def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
         """Return true equations with distinct left sides."""
         return sample(size, self.numbers, self.length, rng, progress)

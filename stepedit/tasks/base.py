@@ -121,6 +121,26 @@ class Task(ABC):
         """The largest number of edits that a source needs."""
         return self.max_length
 
+    @property
+    def paper_max_actions(self) -> int | None:
+        """The paper's limit of actions for one text, if the task is one of the paper's."""
+        return None
+
+    @cached_property
+    def text_tokens(self) -> tuple[int, ...]:
+        """The ids that a text may hold, from source to target; by default all known ones."""
+        return tuple(range(1, len(self.vocabulary)))
+
+    @property
+    def target_tokens(self) -> tuple[int, ...]:
+        """The ids that a target may hold."""
+        return self.text_tokens
+
+    @property
+    def num_positions(self) -> int:
+        """The number of positions that an action may name, if edits are made from left to right."""
+        return self.max_length + 1
+
     def features(self) -> npt.NDArray[np.float32] | None:
         """Return what is known about each token of the vocabulary (V, K), if anything, as input features."""
         return None

@@ -70,6 +70,11 @@ class EquationCorrection(ArithmeticTask):
         """One per error."""
         return self.errors
 
+    @property
+    def num_positions(self) -> int:
+        """Up to that of the last integer of a target, before which a token may have to be deleted."""
+        return 2 * self.length
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Return each target with new errors."""
         hit = self._error_positions(targets, rng)

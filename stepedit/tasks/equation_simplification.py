@@ -66,6 +66,21 @@ class EquationSimplification(ArithmeticTask):
         """Every integer is a bracket."""
         return self.length
 
+    @cached_property
+    def text_tokens(self) -> tuple[int, ...]:
+        """Brackets, and what targets hold."""
+        return (OPEN, CLOSE, *self.target_tokens)
+
+    @property
+    def target_tokens(self) -> tuple[int, ...]:
+        """Operators, `==` and the integers."""
+        return super().text_tokens
+
+    @property
+    def num_positions(self) -> int:
+        """Those of a text's tokens."""
+        return self.max_length
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Each target with some of its integers written as fresh brackets."""
         integer = equations.is_integer(targets.ids)

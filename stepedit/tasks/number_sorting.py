@@ -58,6 +58,16 @@ class NumberSorting(ArithmeticTask):
         """Swap a token with the next."""
         return Template(fields=("operation", "position"), operations=(Operation.SWAP,), tokens=frozenset())
 
+    @cached_property
+    def text_tokens(self) -> tuple[int, ...]:
+        """The integers."""
+        return tuple(range(ZERO, ZERO + self.numbers))
+
+    @property
+    def num_positions(self) -> int:
+        """Those with a token behind them to swap with."""
+        return self.length - 1
+
     @property
     def max_length(self) -> int:
         """Swaps keep the length."""

@@ -65,6 +65,11 @@ class OperatorRestoration(ArithmeticTask):
         """A minus, the operators and `==`."""
         return self.length
 
+    @property
+    def num_positions(self) -> int:
+        """Up to that of `==`, the last operator of a target."""
+        return 2 * self.length - 1
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Return the integers of each target."""
         return equations.integers_of(targets)

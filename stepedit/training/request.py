@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from stepedit.config import Limits, RunConfig, RunSettings, TrainingConfig, checked, preset
+from stepedit.config import PAPER_PRESETS, Limits, RunConfig, RunSettings, TrainingConfig, checked, preset
 from stepedit.data import dataset as datasets
 from stepedit.data.dataset import Dataset
 from stepedit.errors import DataError, UserError, located
@@ -71,7 +71,8 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
 def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) -> TrainingConfig:
     """Return the training configuration: what is said, then the preset's values, then the task's defaults."""
     method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
-    chosen = preset(values.get("preset", RunSettings.model_fields["preset"].default))
+    name = values.get("preset", RunSettings.model_fields["preset"].default)
+    chosen = preset(name) | ({"max_actions": task.paper_max_actions} if name in PAPER_PRESETS else {})
     chosen = chosen | {name: value for name, value in values.items() if name in TrainingConfig.model_fields}
     programmer = chosen.get("programmer", method.default_programmer)
     PROGRAMMERS[programmer]
@@ -91,6 +92,7 @@ def task_defaults(task: Task, programmer: str) -> dict[str, Any]:
     """
     plans = PROGRAMMERS[programmer].plans and (task.independent_edits or not task.resamples_sources)
     return {
+        "offline_states": "sources" if task.resamples_sources else "fixed",
         "programmer": programmer,
         "num_layers": 2 if task.independent_edits else 4,
         "learning_rate": 0.002 if task.resamples_sources else 0.003,

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stepedit.config import RunConfig
 from stepedit.data.states import States, sample_states
 from stepedit.editing.edits import Scripts
-from stepedit.editing.sequences import Pairs
+from stepedit.editing.sequences import IntArray, Pairs
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation.evaluate import evaluate_pairs
 from stepedit.files import write_atomic
@@ -153,7 +153,14 @@ class Trainer:
         if ids is not None:
             pairs, scripts = pairs.mapped(ids), scripts.mapped(ids)
         order = self.run.training.edit_order
-        return sample_states(pairs, scripts, rng.permutation(len(pairs)), self.run.mode, rng, order)
+        offline = self._offline_counts(scripts)
+        return sample_states(pairs, scripts, rng.permutation(len(pairs)), self.run.mode, rng, order, offline)
+
+    def _offline_counts(self, scripts: Scripts) -> IntArray | None:
+        """Return (B,) how many edits each pair's fixed state has, the same in every epoch; None for sources."""
+        if not self.method.iterative or self.run.training.offline_states == "sources":
+            return None
+        return np.random.default_rng([self.run.seed, 3]).integers(0, scripts.counts + 1)
 
     def step(self, states: States) -> float:
         """Make one optimizer step on a batch, or on this process's part of it; return the loss of the whole batch."""

@@ -1,6 +1,6 @@
 """Shortest scripts, distances and optimal edits, compared with plain implementations."""
 
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 import pytest
@@ -14,26 +14,35 @@ from stepedit.editing.edits import Edit, apply, trajectory
 from stepedit.editing.sequences import Sequences
 
 
+def common_prefix(one: list[int], other: list[int]) -> int:
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
+
+
 def plain_script(source: list[int], target: list[int]) -> list[Edit[int]]:
-    """One pair at a time: fill the table, trace back from the right; keep, substitute, delete, insert."""
+    """One pair at a time: strip the common ends, fill the table, trace back from the right as the authors do."""
+    begin = common_prefix(source, target)
+    end = min(len(source), len(target)) - begin
+    end = min(end, common_prefix(source[::-1], target[::-1]))
+    source, target = source[begin : len(source) - end], target[begin : len(target) - end]
     table = [[i + j if 0 in (i, j) else 0 for j in range(len(target) + 1)] for i in range(len(source) + 1)]
     for i in range(1, len(source) + 1):
         for j in range(1, len(target) + 1):
             differs = source[i - 1] != target[j - 1]
             table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + differs)
-    i, j, found = len(source), len(target), []
+    i, j, found, last = len(source), len(target), [], ""
     while i or j:
-        if i and j and source[i - 1] == target[j - 1]:
-            i, j = i - 1, j - 1
-        elif i and j and table[i - 1][j - 1] + 1 == table[i][j]:
-            i, j = i - 1, j - 1
-            found.append(Edit(j, j + 1, (target[j],)))
-        elif i and table[i - 1][j] + 1 == table[i][j]:
-            i -= 1
-            found.append(Edit[int](j, j + 1, ()))
-        else:
-            j -= 1
-            found.append(Edit(j, j, (target[j],)))
+        differs = bool(i and j) and source[i - 1] != target[j - 1]
+        possible = ["diagonal"] * bool(i and j and table[i - 1][j - 1] + differs == table[i][j])
+        possible += ["insert"] * bool(j and table[i][j - 1] + 1 == table[i][j])
+        possible += ["delete"] * bool(i and table[i - 1][j] + 1 == table[i][j])
+        last = last if last in possible else possible[0]
+        i, j = i - (last != "insert"), j - (last != "delete")
+        if last == "insert":
+            found.append(Edit(begin + j, begin + j, (target[j],)))
+        elif last == "delete":
+            found.append(Edit[int](begin + j, begin + j + 1, ()))
+        elif differs:
+            found.append(Edit(begin + j, begin + j + 1, (target[j],)))
     return found[::-1]
 
 

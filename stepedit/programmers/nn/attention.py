@@ -21,6 +21,7 @@ class EncoderOutput(NamedTuple):
     states: Tensor  # (B, T, H)
     mask: Tensor  # (B, T) true where there is a token
     summary: Tensor  # (B, H)
+    memory: Tensor | None = None  # (B, H) the cell state of an LSTM beside its summary
 
 
 def split_heads(x_BTH: Tensor, num_heads: int) -> Tensor:

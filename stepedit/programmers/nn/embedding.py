@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from stepedit.config import Architecture, TrainingConfig
+from stepedit.config import TrainingConfig
 from stepedit.tasks.base import Task
 
 
@@ -16,6 +16,9 @@ def numeric_features(task: Task, config: TrainingConfig) -> Tensor | None:
     """Return the task's token features (V, K), if the network is to have them."""
     features = task.features() if config.numeric_features else None
     return None if features is None else torch.from_numpy(features)
+
+
+NORMAL_DEVIATION = 0.01
 
 
 class Embedding(nn.Module):
@@ -42,11 +45,19 @@ class Embedding(nn.Module):
         return nn.functional.embedding(folded, torch.cat([self.weight(), self.table[self.size :]]))
 
 
-def initialize(net: nn.Module, hidden_size: int, architecture: Architecture) -> None:
-    """Initialize weights uniformly in +-sqrt(1/H), as the paper does; norms and biases of a Transformer stay."""
-    bound = hidden_size**-0.5
+def initialize(net: nn.Module, config: TrainingConfig) -> None:
+    """Initialize weights uniformly in +-sqrt(1/H), as the paper prints; norms and biases of a Transformer stay.
+
+    `normal` is what the paper's authors ran: a deviation of 0.01, zero for biases and for the vector of an attention.
+    """
+    bound, transformer = config.hidden_size**-0.5, config.architecture == "transformer"
     for name, parameter in net.named_parameters():
-        if architecture != "transformer" or parameter.ndim > 1:
+        if config.initialization == "normal":
+            if not transformer or parameter.ndim > 1:
+                zero = parameter.ndim == 1 or name.endswith("collapse.weight")
+                nn.init.normal_(parameter, 0.0, 0.0 if zero else NORMAL_DEVIATION)
+            continue
+        if not transformer or parameter.ndim > 1:
             nn.init.uniform_(parameter, -bound, bound)
-        if architecture == "transformer" and ("down" in name or "out." in name) and parameter.ndim > 1:
+        if transformer and ("down" in name or "out." in name) and parameter.ndim > 1:
             parameter.data /= 2  # what is added to the residual stream starts small
