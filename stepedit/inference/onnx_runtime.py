@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from stepedit.data.states import States
-from stepedit.editing.actions import Operation
+from stepedit.editing.actions import DONE, Operation
 from stepedit.editing.edits import EditBatch
 from stepedit.editing.interpreter import FloatArray, Prediction, operations_of
 from stepedit.editing.sequences import PAD, IntArray, Sequences
-from stepedit.errors import DataError
+from stepedit.errors import DataError, UserError
 from stepedit.methods.base import START, Method, Policy
 
 GRAPH_FORMAT = 1
@@ -97,6 +97,7 @@ class PointerPolicy:
     def __init__(self, graph: Graph, method: Method) -> None:
         self.graph, self.template = graph, method.task.template
         self.num_parameters = int(graph.facts["parameters"])
+        self.plans = graph.facts.get("plans") == "1"
         self._allowed = np.zeros(len(method.task.vocabulary), np.bool_)
         self._allowed[sorted(self.template.tokens)] = True
         self._operation_index = np.zeros(len(Operation), np.int64)
@@ -111,6 +112,14 @@ class PointerPolicy:
         """Return the k most probable actions of each text and their log-probabilities."""
         actions, log_probs = self._actions(texts, max(k, WIDTH))
         return actions[:, :k], log_probs[:, :k]
+
+    def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
+        """Return up to `size` actions of each text, each given those before it, from one call."""
+        inputs = {"ids": texts.ids, "lengths": texts.lengths, "k": np.array([1]), "decisions": np.array(size)}
+        actions, log_probs = self.graph.run(["plan_actions", "plan_log_probs"], len(texts), **inputs)
+        done = (actions == DONE).all(2)
+        log_probs = np.where(np.cumsum(done, 0) - done > 0, -np.inf, log_probs)
+        return actions.transpose(1, 0, 2), log_probs.T
 
     def _actions(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         outputs = ["actions", "log_probs"]
@@ -157,6 +166,11 @@ class Seq2SeqPolicy:
         self.graph, self.method = graph, method
         self.num_parameters = int(graph.facts["parameters"])
         self.num_states = int(graph.facts["states"])
+        self.plans = False
+
+    def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
+        """Never called: it predicts one action at a time."""
+        raise UserError("this programmer has no plans: it predicts one action at a time")
 
     def _encode(self, texts: Sequences) -> tuple[Arrays, list[Any]]:
         """Return the inputs of all steps, and the states before the first."""

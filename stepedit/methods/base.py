@@ -41,6 +41,16 @@ class Policy(Protocol):
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability (B,) of what should be predicted for each state."""
 
+    @property
+    def plans(self) -> bool:
+        """Whether it was trained to predict, from one look at a text, the edits after the next one."""
+
+    def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
+        """Return up to `size` actions (B, N, F) of each text, each given those before, and log-probabilities (B, N).
+
+        Positions are those of the text as it is. After DONE the log-probability is -inf. Only if it `plans`.
+        """
+
 
 class Method(ABC):
     """A way of editing, for one task. It has no parameters.

@@ -65,6 +65,17 @@ def _actions(net: Pointer, first_E: Tensor, last_E: Tensor, operation_E: Tensor,
     return torch.stack([columns[field] for field in net.template.fields], 1)
 
 
+def action_fields(net: Pointer, actions_BF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return position, operation and token (B,) of actions; DONE is an edit of position 0 that inserts nothing."""
+    values = dict(zip(net.template.fields, actions_BF.unbind(1), strict=True))
+    first_B = values["first"] if "first" in values else values["position"]
+    token_B = values.get("token", first_B)
+    operation_B = values["operation"] >> 2 if "operation" in values else net.operation_ids[:1].expand(len(first_B))
+    done_B = first_B == DONE
+    position_B = torch.where(done_B, 0, first_B >> 2)
+    return position_B, net.operation_index[operation_B], torch.where((token_B & 3) == TOKEN, token_B >> 2, PAD)
+
+
 def _best(logits_EX: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the highest log-probabilities of each row and their indices."""
     return tuple(logits_EX.log_softmax(1).topk(min(k, logits_EX.shape[1]), 1))  # type: ignore[return-value]

@@ -26,7 +26,7 @@ from stepedit.programmers.nn.dropout import DropoutRng
 class Programmer(nn.Module, ABC):
     """A network that reads states and predicts symbols of its method."""
 
-    plans: ClassVar[bool] = False  # whether it can be trained on the edits after the next one
+    can_plan: ClassVar[bool] = False  # whether it can be trained on the edits after the next one
 
     @classmethod
     @abstractmethod
@@ -48,6 +48,15 @@ class Programmer(nn.Module, ABC):
     @abstractmethod
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability (B,) of what should be predicted for each state."""
+
+    @property
+    def plans(self) -> bool:
+        """Whether it was trained to predict, from one look at a text, the edits after the next one."""
+        return False
+
+    def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
+        """Return up to `size` actions (B, N, F) of each text and their log-probabilities (B, N)."""
+        raise UserError("this programmer has no plans: it predicts one action at a time")
 
     @classmethod
     def load(cls, folder: Path, method: Method, config: TrainingConfig) -> Programmer:

@@ -225,6 +225,35 @@ class GraphBuilder:
         }
         return self.ops("If", condition, count=len(values), **branches)
 
+    def loop(
+        self,
+        limit: Value,
+        carried: Sequence[tuple[Value, str]],
+        body: Callable[[list[Value]], tuple[Value, Sequence[Value], Sequence[Value]]],
+    ) -> list[Value]:
+        """Repeat `body` up to `limit` times while it says so; return what it collects, a new axis first.
+
+        `body` gets the carried values, each with its type, and returns whether to go on, the next carried values and
+        what to collect. A limit of 0 costs nothing.
+        """
+        self._count += 1
+        names = [f"loop{self._count}_{part}" for part in ("index", "go_on", *range(len(carried)))]
+        kinds: list[tuple[str, list[int] | None]] = [
+            ("int64", []),
+            ("bool", []),
+            *((kind, None) for _, kind in carried),
+        ]
+        infos = [
+            helper.make_tensor_value_info(name, TYPES[kind], at) for name, (kind, at) in zip(names, kinds, strict=True)
+        ]
+        outer, self.nodes = self.nodes, []
+        go_on, following, collected = body([Value(self, name) for name in names[2:]])
+        inner, self.nodes = self.nodes, outer
+        graph = _branch(f"body{self._count}", inner, [go_on, *following, *collected], infos)
+        inputs = [limit, self.scalar(True, "bool"), *(value for value, _ in carried)]
+        results = self.ops("Loop", *inputs, count=len(carried) + len(collected), body=graph)
+        return results[len(carried) :]
+
     def has_weight(self, name: str) -> bool:
         """Whether there is a weight of this name."""
         return name in self.weights
@@ -298,9 +327,9 @@ class GraphBuilder:
         return bytes(model.SerializeToString())
 
 
-def _branch(name: str, nodes: Sequence[Any], values: Sequence[Value]) -> Any:
-    """Return a branch of a condition; its outputs may be values of the graph around it."""
+def _branch(name: str, nodes: Sequence[Any], values: Sequence[Value], inputs: Sequence[Any] = ()) -> Any:
+    """Return a branch of a condition or the body of a loop; its outputs may be values of the graph around it."""
     outputs = [f"{name}_{index}_{value.name}" for index, value in enumerate(values)]
     copies = [helper.make_node("Identity", [value.name], [out]) for value, out in zip(values, outputs, strict=True)]
     infos = [helper.make_empty_tensor_value_info(out) for out in outputs]
-    return helper.make_graph([*nodes, *copies], name, [], infos)
+    return helper.make_graph([*nodes, *copies], name, list(inputs), infos)

@@ -1,7 +1,8 @@
 """Programmers as ONNX graphs: all that editing needs, in one file that onnxruntime runs without PyTorch.
 
-A pointer's graph returns the k most probable actions of each text and, if `scoring` is true, the log-probability of
-given ones. A seq2seq's graph returns one step of the decoder or, if `encoding` is true, the encoding of texts.
+A pointer's graph returns the k most probable actions of each text, a plan of up to `decisions` actions and, if
+`scoring` is true, the log-probability of given actions. A seq2seq's graph returns one step of the decoder or, if
+`encoding` is true, the encoding of texts.
 
 Shapes: B texts, T tokens, P operations, V vocabulary, K actions, F fields, E partial actions of a text.
 """
@@ -14,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepedit.config import TrainingConfig
-from stepedit.editing.actions import DONE, OPERATION, POSITION, TOKEN
+from stepedit.editing.actions import DONE, OPERATION, POSITION, TOKEN, Operation
 from stepedit.editing.sequences import PAD
 from stepedit.inference.model_folder import Tensors
-from stepedit.inference.onnx_runtime import GRAPH_FORMAT
+from stepedit.inference.onnx_runtime import GRAPH_FORMAT, WIDTH
 from stepedit.methods.base import Method
 from stepedit.programmers.graph_builder import GraphBuilder, Value
 from stepedit.programmers.graph_layers import (
@@ -29,6 +30,7 @@ from stepedit.programmers.graph_layers import (
     initial_states,
 )
 from stepedit.programmers.nn.attention import NEG_INF
+from stepedit.programmers.pointer import trains_plans
 from stepedit.programmers.pointer_network import MIN_TOKENS, NO_TOKEN
 from stepedit.programmers.seq2seq import never_predicted, token_rows
 
@@ -105,6 +107,9 @@ class _Read(NamedTuple):
     ids: Value  # (B, T) with an end token
     lengths: Value  # (B,)
     states: Value  # (B, T, H)
+    mask: Value  # (B, T)
+    summary: Value  # (B, H)
+    memory: Value | None  # (B, H)
     plan: Value  # (B, H)
     positions: Value  # (B, T*P+1)
 
@@ -122,6 +127,7 @@ class PointerGraph:
         self.outputs: Embedded | None = None
         if self.has_tokens:
             self.outputs = embedding(self.g, "output_embedding", len(vocabulary), vocabulary.num_buckets, features)
+        self.planner_layers = max(1, config.num_layers // 2)
         self.allowed = np.zeros(len(vocabulary), np.bool_)
         self.allowed[sorted(self.template.tokens)] = True
 
@@ -134,33 +140,83 @@ class PointerGraph:
         actions, log_probs = self._top_k(read, k)
         g.output("actions", actions, "int64", ["B", "K", len(self.template.fields)])
         g.output("log_probs", log_probs, "float32", ["B", "K"])
+        planned, planned_log_probs = self._plan(read, g.input("decisions", "int64", []))
+        g.output("plan_actions", planned, "int64", ["N", "B", len(self.template.fields)])
+        g.output("plan_log_probs", planned_log_probs, "float32", ["N", "B"])
         names = ("has_edit", "first", "last", "operation", "choice")
         given = {name: g.input(name, "int64", ["S"]) for name in names}
         scoring = g.input("scoring", "bool", [])
         (score,) = g.when(scoring, lambda: [self._score(read, **given)], [np.zeros(0, np.float32)])
         g.output("score", score, "float32", ["S"])
-        return g.to_bytes(_facts("pointer", g))
+        return g.to_bytes(_facts("pointer", g, plans=int(trains_plans(self.config))))
 
     def _read(self, ids: Value, lengths: Value) -> _Read:
-        g, size, count = self.g, self.config.hidden_size, len(self.template.operations)
+        g = self.g
         end = (lengths * 0).unsqueeze(1)  # padding is the end token, too
         ended = g.concat([ids, end], 1)
         columns = g.arange(ended.size(1))
         encoded = encoder(g, self.config, self.tokens.of(ended), columns <= lengths.unsqueeze(1))
-        layers = max(1, self.config.num_layers // 2)
         start = g.weight("start").unsqueeze(0)
-        plan, _ = decoder_step(g, self.config, "planner", start, encoded, None, layers)
+        plan, _ = decoder_step(g, self.config, "planner", start, encoded, None, self.planner_layers)
+        return _Read(ended, lengths, *encoded, plan, self._positions(encoded.states, plan, lengths))
+
+    def _positions(self, states: Value, plan: Value, lengths: Value) -> Value:
+        """Return (B, T*P+1) log-probabilities of every operation at every position, and of DONE."""
+        g, size, count = self.g, self.config.hidden_size, len(self.template.operations)
         with g.once():
             heads = g.weight("position_head.weight").reshape(count, size, size).transpose(1, 0, 2).reshape(size, -1)
             bias = g.weight("position_head.bias").reshape(count, size).transpose(1, 0)
         query = (plan @ heads).reshape(0, count, size)  # (B, P, H)
-        products = query @ encoded.states.transpose(0, 2, 1) + (plan @ bias).unsqueeze(2)
+        products = query @ states.transpose(0, 2, 1) + (plan @ bias).unsqueeze(2)
         logits = products.transpose(0, 2, 1) * size**-0.5  # (B, T, P)
         needed = g.constant(np.array([MIN_TOKENS.get(which, 1) for which in self.template.operations]))
-        fits = (lengths.unsqueeze(1) - columns).unsqueeze(2) >= needed
+        fits = (lengths.unsqueeze(1) - g.arange(states.size(1))).unsqueeze(2) >= needed
         logits = g.where(fits, logits, NEG_INF).reshape(0, -1)
         done = g.linear_2d(plan, "done_head")
-        return _Read(ended, lengths, encoded.states, plan, g.concat([logits, done], 1).log_softmax())
+        return g.concat([logits, done], 1).log_softmax()
+
+    def _plan(self, read: _Read, decisions: Value) -> tuple[Value, Value]:
+        """Return up to so many actions (N, B, F), each given those before, and their log-probabilities (N, B)."""
+        g, config, layers = self.g, self.config, self.planner_layers
+        encoded = Encoded(read.states, read.mask, read.summary, read.memory)
+        first_states = initial_states(g, config, encoded, layers)
+        start = g.weight("start").unsqueeze(0).expand(read.ids.size(0), config.hidden_size)
+
+        def decide(carried: list[Value]) -> tuple[Value, list[Value], list[Value]]:
+            ended, x, *states = carried
+            plan, following = decoder_step(g, config, "planner", x, encoded, states, layers)
+            positions = self._positions(read.states, plan, read.lengths)
+            actions, log_probs = self._top_k(
+                read._replace(plan=plan, positions=positions), g.constant(np.array([WIDTH]))
+            )
+            zero = g.scalar(0, "int64")
+            action, log_prob = actions.take(zero, axis=1), log_probs.take(zero, axis=1)
+            done = g.op("ReduceMin", action.equal(DONE).cast("int64"), g.constant(np.array([1])), keepdims=0)
+            ended = g.op("Max", ended, done)
+            all_ended = g.op("ReduceMin", ended, keepdims=0)
+            return all_ended.equal(0), [ended, self._plan_input(read, action), *following], [action, log_prob]
+
+        carried = [(read.lengths * 0, "int64"), *((value, "float32") for value in (start, *first_states))]
+        actions, log_probs = g.loop(decisions, carried, decide)
+        return actions, log_probs
+
+    def _plan_input(self, read: _Read, action: Value) -> Value:
+        """Return (B, H) what the planner reads about actions (B, F) that it has decided."""
+        g, fields = self.g, self.template.fields
+        values = {name: action.take(g.scalar(index, "int64"), axis=1) for index, name in enumerate(fields)}
+        position = values["first"] if "first" in values else values["position"]
+        first = g.where(position.equal(DONE), 0, position // 4, "int64")
+        inputs = g.linear_2d(read.states.take_rows(first.unsqueeze(1)).squeeze(1), "edit_input")
+        operation = first * 0
+        if "operation" in values:
+            index = np.zeros(max(Operation) + 1, np.int64)
+            index[list(self.template.operations)] = np.arange(len(self.template.operations))
+            operation = g.constant(index).take(values["operation"] // 4)
+        inputs = inputs + self.operations.of(operation)
+        if self.outputs is None:
+            return inputs
+        token = g.where((values["token"] % 4).equal(TOKEN), values["token"] // 4, PAD, "int64")
+        return inputs + self.outputs.of(token)
 
     def _last_logits(self, read: _Read, first: Value) -> Value:
         """Return (B, E, T) logits of the last position given the first (B, E)."""

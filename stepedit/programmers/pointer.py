@@ -28,7 +28,7 @@ from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import WIDTH
 from stepedit.methods.base import Method
-from stepedit.programmers.action_decoding import most_probable_actions
+from stepedit.programmers.action_decoding import action_fields, most_probable_actions
 from stepedit.programmers.nn.attention import EncoderOutput
 from stepedit.programmers.nn.dropout import DropoutRng
 from stepedit.programmers.plan_targets import PlanTargets, plan_targets
@@ -37,14 +37,20 @@ from stepedit.programmers.pointer_network import IGNORE_INDEX, PointerNetwork
 SINGLE_TOKEN = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
 
 
+def trains_plans(config: TrainingConfig) -> bool:
+    """Whether the edits after the next one are part of the loss: they are listed from left to right."""
+    return config.plan_loss_weight > 0 and config.edit_order == "left-to-right" and config.oracle == "static"
+
+
 class Pointer(PointerNetwork):
     """Points at the position to edit."""
 
-    plans: ClassVar[bool] = True
+    can_plan: ClassVar[bool] = True
 
     def __init__(self, method: Method, config: TrainingConfig) -> None:
         super().__init__(method, config)
         self.plan_loss_weight, self.oracle = config.plan_loss_weight, config.oracle
+        self.trains_plans = trains_plans(config)
 
     @classmethod
     def from_config(cls, method: Method, config: TrainingConfig) -> Self:
@@ -161,6 +167,31 @@ class Pointer(PointerNetwork):
         read = self.read(ids_BT, lengths_B)
         actions_BKF, log_prob_BK = most_probable_actions(self, read, ids_BT, lengths_B, max(k, WIDTH))
         return actions_BKF[:, :k].cpu().numpy(), log_prob_BK[:, :k].cpu().numpy()
+
+    @property
+    def plans(self) -> bool:
+        """Whether its loss had the edits after the next one."""
+        return self.trains_plans
+
+    @torch.inference_mode()
+    def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
+        """Return up to `size` actions of each text, each given those before it, from one encoding of the text."""
+        ids_BT, lengths_B = self.tensors(texts)
+        encoded = self.encode(ids_BT, lengths_B)
+        inputs_BH, state, active_B = self.start.expand(len(ids_BT), -1), None, lengths_B >= 0
+        found = list[tuple[Tensor, Tensor]]()
+        for _ in range(size):
+            plan_B1H, state = self.planner(inputs_BH[:, None], encoded, state)
+            position_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0].log_softmax(1)
+            read = encoded.states, plan_B1H[:, 0], position_BX
+            actions_BKF, log_prob_BK = most_probable_actions(self, read, ids_BT, lengths_B, WIDTH)
+            found.append((actions_BKF[:, 0], torch.where(active_B, log_prob_BK[:, 0], float("-inf"))))
+            active_B = active_B & (actions_BKF[:, 0] != DONE).any(1)
+            if not active_B.any():
+                break
+            inputs_BH = self.plan_input(encoded, *action_fields(self, actions_BKF[:, 0]))
+        actions, log_probs = (torch.stack(part, 1).cpu().numpy() for part in zip(*found, strict=True))
+        return actions, log_probs
 
     @torch.inference_mode()
     def log_prob(self, states: States) -> FloatArray:

@@ -93,13 +93,16 @@ class PointerNetwork(Programmer):
         """Return (B, J, H) the state of each decision given the edits before it; without a plan, of the first."""
         inputs_BJH = self.start.expand(1, 1, -1)  # the same for all texts
         if plan is not None and plan.weights.shape[1] > 1:
-            rows = torch.arange(len(encoded.states), device=self.device)[:, None]
-            edits_BKH = self.edit_input(encoded.states[rows, plan.first]) + self.operation_embedding(plan.operation)
-            if self.has_tokens:
-                edits_BKH = edits_BKH + self.output_embedding(plan.token)
-            inputs_BJH = torch.cat([inputs_BJH.expand(len(rows), -1, -1), edits_BKH], 1)
+            edits_BKH = self.plan_input(encoded, plan.first, plan.operation, plan.token)
+            inputs_BJH = torch.cat([inputs_BJH.expand(len(edits_BKH), -1, -1), edits_BKH], 1)
         states_BJH: Tensor = self.planner(inputs_BJH, encoded)[0]
         return states_BJH
+
+    def plan_input(self, encoded: EncoderOutput, first: Tensor, operation: Tensor, token: Tensor) -> Tensor:
+        """Return (B, ..., H) what the planner reads about edits (B, ...) that it has decided."""
+        rows = torch.arange(len(first), device=self.device).view(-1, *[1] * (first.ndim - 1))
+        inputs = self.edit_input(encoded.states[rows, first]) + self.operation_embedding(operation)
+        return inputs + self.output_embedding(token) if self.has_tokens else inputs
 
     def position_logits(self, encoded: EncoderOutput, plan_BJH: Tensor, lengths_B: Tensor) -> Tensor:
         """Return (B, J, T*P+1) logits of every operation at every position, and of DONE, for each decision."""

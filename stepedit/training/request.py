@@ -90,7 +90,7 @@ def task_defaults(task: Task, programmer: str) -> dict[str, Any]:
     plans help. Where edits are independent, all of them can be learned at once by a shallow network; where they must
     agree, it takes depth.
     """
-    plans = PROGRAMMERS[programmer].plans and (task.independent_edits or not task.resamples_sources)
+    plans = PROGRAMMERS[programmer].can_plan and (task.independent_edits or not task.resamples_sources)
     return {
         "offline_states": "sources" if task.resamples_sources else "fixed",
         "programmer": programmer,

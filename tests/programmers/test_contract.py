@@ -25,6 +25,7 @@ KINDS = [
     {"architecture": "gru", "attention": "concat", "num_layers": 2},
     {"architecture": "lstm", "attention": "general"},
     {"architecture": "lstm", "attention": "none", "bidirectional": False},
+    {"architecture": "lstm", "attention": "additive", "dropout_per_token": True},
 ]
 CASES = [
     pytest.param(name, kind, method, id="-".join([name, *map(str, kind.values()), method]))

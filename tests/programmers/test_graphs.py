@@ -30,6 +30,8 @@ KINDS = [
             ("lstm", "concat", 1, False),
             ("lstm", "none", 1, True),
             ("lstm", "dot", 1, True),
+            ("lstm", "additive", 1, True),
+            ("gru", "additive", 2, False),
         ]
     ),
 ]
@@ -114,6 +116,26 @@ def test_a_graph_has_the_same_most_probable_actions(
     apart = np.pad(-np.diff(shares, axis=1), ((0, 0), (1, 1)), constant_values=np.inf) > 1e-3
     clear = np.isfinite(expected) & apart[:, 1:] & apart[:, :-1]  # equally probable actions may come in any order
     assert np.array_equal(actions[clear], expected_actions[clear])
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize(
+    ("kind", "task"), [*((KINDS[0], task) for task in TASKS), (KINDS[6], "aes"), (KINDS[3], "aec")]
+)
+def test_a_graph_makes_the_same_plans(kind: dict[str, object], task: str, size: int, tmp_path: Path) -> None:
+    made, net, policy = make(tmp_path, "pointer", {**kind, "plan_loss_weight": 1.0}, "recurrence", task)
+    texts = mixed_states(made, 60).texts
+    (actions, log_probs), (expected_actions, expected) = policy.plan(texts, size), net.plan(texts, size)
+    assert policy.plans
+    assert net.plans
+    assert actions.shape == expected_actions.shape
+    possible = np.isfinite(expected)
+    assert np.array_equal(np.isfinite(log_probs), possible)
+    assert np.array_equal(actions[possible], expected_actions[possible])
+    np.testing.assert_allclose(np.exp(log_probs), np.exp(expected), atol=1e-4)
+    first = policy.predict(texts)  # a plan begins with the most probable action
+    assert np.array_equal(actions[:, 0], first.symbols)
+    np.testing.assert_allclose(log_probs[:, 0], first.log_probs, atol=1e-4)
 
 
 @pytest.mark.parametrize(("programmer", "method"), [("pointer", "recurrence"), ("seq2seq", "end2end")])
