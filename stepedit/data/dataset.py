@@ -7,12 +7,10 @@ A data set is a folder of `{train,val,test}_{x,y}.txt`, one text a line, tokens 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +21,7 @@ from stepedit.config import RunSettings
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
-from stepedit.files import read_lines
+from stepedit.files import new_folder, read_lines
 from stepedit.registry import TASKS
 from stepedit.tasks.base import Progress, Task
 
@@ -69,25 +67,15 @@ def split_slices(size: int) -> dict[str, slice]:
 def write(folder: Path, splits: Mapping[str, Lines], card: Card, replace: bool = False) -> None:
     """Write a data set atomically: it is made in a temporary folder and renamed."""
     refuse_existing(folder, replace)
-    path = folder.absolute()
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
-        temporary = Path(mkdtemp(prefix=f".{path.name}.partial-{os.getpid()}-", dir=path.parent))
-        _write_splits(temporary / "new", splits, card)
-        if replace and path.exists():
-            path.rename(temporary / "old")  # in one step, so that no half of it is ever left
-        (temporary / "new").rename(path)  # fails if another process has put something there meanwhile
+        with new_folder(folder, replace) as temporary:
+            _write_splits(temporary, splits, card)
     except OSError as error:
         raise DataError(f"{folder} cannot be written: {error.strerror}") from None
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_splits(folder: Path, splits: Mapping[str, Lines], card: Card) -> None:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for name, lines in splits.items():
         _write_file(folder / f"{name}_x.txt", "".join(f"{line}\n" for line in lines.sources))
         _write_file(folder / f"{name}_y.txt", "".join(f"{line}\n" for line in lines.targets))
@@ -114,24 +102,6 @@ def refuse_existing(folder: Path, replace: bool) -> None:
     ours = {CARD, *(f"{name}_{side}.txt" for name in SPLITS for side in "xy")}
     if not (folder / CARD).is_file() or any(path.name not in ours for path in folder.iterdir()):
         raise DataError(f"{folder} contains something other than a data set of stepedit, and is not replaced")
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary folders of killed processes; those of live processes stay."""
-    for leftover in folder.parent.glob(f".{folder.name}.partial-*"):
-        pid = leftover.name.removeprefix(f".{folder.name}.partial-").partition("-")[0]
-        if pid.isdecimal() and (int(pid) == os.getpid() or not _is_alive(int(pid))):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 # reading

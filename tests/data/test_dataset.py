@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -261,10 +262,13 @@ dataset.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines}, 
 
 def test_a_leftover_with_our_own_process_id_is_removed(tmp_path: Path) -> None:
     """Process ids are reused, above all in containers."""
-    (tmp_path / f".set.partial-{os.getpid()}-abc").mkdir()
-    (tmp_path / f".set.partial-{os.getppid()}-abc").mkdir()  # of a live process
+    prefix = f".set.partial-{platform.node().partition('.')[0]}"
+    (tmp_path / f"{prefix}-{os.getpid()}-abc").mkdir()
+    others = {f"{prefix}-{os.getppid()}-abc", f".set.partial-elsewhere-{os.getpid()}-abc"}  # live, or not ours
+    for name in others:
+        (tmp_path / name).mkdir()
     dataset.write(tmp_path / "set", SPLITS, Card())
-    assert {path.name for path in tmp_path.iterdir()} == {"set", f".set.partial-{os.getppid()}-abc"}
+    assert {path.name for path in tmp_path.iterdir()} == {"set", *others}
 
 
 @pytest.mark.parametrize(
