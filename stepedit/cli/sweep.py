@@ -15,7 +15,7 @@ from rich.text import Text
 from stepedit.cli.arguments import parse_pairs, require_torch
 from stepedit.cli.display import aligned, console
 from stepedit.cli.progress import progress_bar
-from stepedit.errors import UserError
+from stepedit.errors import UserError, shown
 from stepedit.registry import TASKS
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _values(text: str) -> list[Any]:
         raise UserError(f"--set takes NAME=VALUE[,VALUE], and a value is missing in {text!r}")
     try:
         return [yaml.safe_load(part) for part in text.split(",")]
-    except yaml.YAMLError:
-        raise UserError(f"--set takes NAME=VALUE[,VALUE], and {text!r} is not a list of values") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise UserError(f"--set takes NAME=VALUE[,VALUE], and {shown(text)} is not a list of values") from None
 
 
 def _share_budget(cells: Sequence[Cell], minutes: float, jobs: int) -> list[Cell]:

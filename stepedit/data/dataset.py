@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepedit import __version__
-from stepedit.config import RunSettings
+from stepedit.config import RunSettings, explain
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
@@ -218,5 +218,4 @@ def _read_card(path: Path) -> Card:
         first = error.errors()[0]
         if first["loc"] == ("format",):
             raise DataError(f"{path}: a data set of another version of stepedit; generate it again") from None
-        location = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {f'{location}: ' if location else ''}{first['msg']}") from None
+        raise DataError(f"{path}: {explain(error)}") from None

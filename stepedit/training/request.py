@@ -131,6 +131,8 @@ def read_options(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise DataError(f"{path}{f':{mark.line + 1}' if mark else ''}: neither valid YAML nor JSON") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: a value in it cannot be read (a very long number, or nested too deeply)") from None
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise DataError(f"{path}: expected names and values of options")
     return {name.replace("-", "_"): value for name, value in values.items()}

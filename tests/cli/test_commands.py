@@ -87,7 +87,7 @@ def test_a_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text("teh cat sat\tthe cat sat\na [b] c\ta [b] c\n")
     shown = stepedit("inspect", tmp_path / "p.tsv")
     assert shown.returncode == 0, shown.stderr
-    assert "edits    [teh → the] cat sat" in shown.stdout
+    assert "edits    [ teh→ the] cat sat" in shown.stdout
     assert "1 (50.0%)" in shown.stdout
     assert "source   a [b] c" in shown.stdout
 
@@ -106,7 +106,7 @@ def test_a_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
         (["generate", "aor", "--out", "full/file/deeper"], "full/file/deeper cannot be written"),
         (
             ["generate", "aor", "--num-examples", "many", "--out", "d"],
-            "--num-examples': Input should be a valid integer",
+            "--num-examples': must be a whole number",
         ),
         (["generate", "aor"], "Missing option '--out'"),
         (["genrate", "aor"], "No such command 'genrate'"),
