@@ -20,11 +20,23 @@ WORDS = (  # pydantic's, which typer uses as well, and ours
 
 
 class UserError(ValueError):
-    """Invalid input; the command line prints the message and exits with code 2."""
+    """Invalid input; the command line prints the message and exits with this code."""
+
+    exit_code = 2
 
 
 class DataError(UserError):
     """Text, files or settings that cannot be used."""
+
+
+class LineError(DataError):
+    """A line of standard input at which `edit --strict` stops."""
+
+    exit_code = 1
+
+
+class DataWarning(UserWarning):
+    """Data that can be used, but are perhaps not what is meant; the command line prints the message."""
 
 
 class PairError(DataError):

@@ -16,18 +16,20 @@ from stepedit.errors import DataError
 
 _CALLS = count()  # so that threads of a process do not share a temporary name either
 _OPEN = set[Path]()  # temporary files and folders that this process is writing
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # at the beginning of a file that some programs write; no part of its text
 LOCK = ".lock"
 LOCK_TIMEOUT = 5.0  # seconds to wait for another process to release a folder
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without line ends; DataError if it is missing, empty or not UTF-8."""
+    """Yield the lines of a UTF-8 file without line ends and byte-order mark; DataError if it is missing or damaged."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    raw = raw.removeprefix(BYTE_ORDER_MARK)
     if not raw.strip():
         raise DataError(f"{path}: the file is empty")
     for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n"), start=1):
@@ -36,7 +38,7 @@ def read_lines(path: Path) -> Iterator[str]:
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
             raise DataError(f"{path}:{number}: not UTF-8 ({byte})") from None
-        yield text.removeprefix("\ufeff") if number == 1 else text
+        yield text
 
 
 def write_atomic(path: Path, content: bytes) -> None:

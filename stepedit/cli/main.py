@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import wraps
 from importlib import import_module
@@ -14,12 +15,14 @@ import typer
 
 from stepedit import __version__
 from stepedit.cli.arguments import Command, mark_text, with_plugins
-from stepedit.errors import UserError, in_our_words, shown
+from stepedit.errors import DataWarning, UserError, in_our_words, shown
 
 COMMANDS = (
     *("tasks", "expert", "generate", "inspect", "corrupt", "train", "evaluate", "tune", "edit", "export"),
     *("sweep", "report", "serve"),
 )
+
+_python_shows = warnings.showwarning
 
 
 def reporting_errors(command: Command) -> Command:
@@ -31,7 +34,7 @@ def reporting_errors(command: Command) -> Command:
             command(*arguments, **options)
             sys.stdout.flush()
         except UserError as error:
-            _fail(str(error), 2)
+            _fail(str(error), error.exit_code)
         except KeyboardInterrupt:
             _fail("stopped", 130)
         except BrokenPipeError:
@@ -100,9 +103,18 @@ def _not_utf8(arguments: Sequence[str]) -> str | None:
     return None
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Print a warning about data as one line; others as Python does."""
+    if issubclass(category, DataWarning):
+        typer.echo(f"stepedit: warning: {message}", err=True)
+    else:
+        _python_shows(message, category, *where)
+
+
 def main() -> None:
     """Run a command."""
     _open_streams()
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     arguments = sys.argv[1:] or ["--help"]
     if message := _not_utf8(arguments):
         typer.echo(f"stepedit: {message}", err=True)

@@ -237,12 +237,6 @@ def test_wrong_arguments_are_reported_without_any_input(words: list[str]) -> Non
     assert run.stderr.count("\n") == 1
 
 
-def test_the_line_of_an_unknown_token_is_its_number_in_the_input() -> None:
-    text = "6 10 9 5 2\n" * 1500 + "6 zz\n"
-    run = subprocess.run([*COMMAND, "edit", "aor"], capture_output=True, text=True, input=text, check=False)
-    assert run.stderr == "stepedit: line 1501: unknown token 'zz'\n"
-
-
 def test_a_text_may_begin_with_a_dash() -> None:
     texts = ["- 33 + 25 + 75 - 60 == ( 30 - 23 )", "2 == ( 4 - 2 )", "- 3 + 5 == ( 4 - 2 )"]
     run = subprocess.run([*COMMAND, "edit", "aes", *texts], capture_output=True, text=True, check=False)
