@@ -137,6 +137,7 @@ class RunSettings(BaseModel):
         description="Folder of splits, or a .tsv, .csv or .jsonl file of pairs, or - for TSV on standard input.",
         json_schema_extra={"shown_default": "generated"},
     )
+    data_hash: str | None = None  # of their content; see `data.location`
     target_file: str | None = Field(
         None, description="File of targets, line by line, if --data is a file of sources only."
     )

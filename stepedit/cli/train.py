@@ -14,7 +14,7 @@ from stepedit.config import Limits, RunSettings, TrainingConfig
 from stepedit.registry import TASKS
 
 
-@with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training"))
+@with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training", "data_hash"))
 def train(
     task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)] = None,
     *,

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepedit import __version__
 from stepedit.config import RunSettings, explain
+from stepedit.data import location
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
@@ -175,15 +176,23 @@ def task_of(dataset: Dataset, name: str | None = None) -> Task | None:
     return None if name is None else task_for(dataset, name, {})
 
 
-def load_splits(run: RunSettings, progress: Progress | None = None, whole: str | None = None) -> dict[str, Pairs]:
-    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut."""
+def load_splits(
+    run: RunSettings,
+    progress: Progress | None = None,
+    whole: str | None = None,
+    folder: Path | None = None,
+    changed: bool = False,
+) -> dict[str, Pairs]:
+    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut.
+
+    The data are also looked for in the run's folder. DataError if they are not those that the run was trained on,
+    unless `changed`.
+    """
     task = TASKS[run.task].from_args(run.task_args)
     if run.data is not None:
-        if not Path(run.data).exists():
-            raise DataError(
-                f"{run.data}: the training pairs of this run are not here; `evaluate` takes other pairs with --data"
-            )
-        dataset = read_splits(run.data, run.target_file, run.source_column, run.target_column)
+        place = location.of_run(run, folder, changed)
+        target_file = str(place.target_file) if place.target_file else None
+        dataset = read_splits(str(place.data), target_file, run.source_column, run.target_column)
         return {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
     return {name: pairs.take(part) for name, part in split_slices(run.num_examples).items()}

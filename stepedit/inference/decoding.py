@@ -60,10 +60,9 @@ class Decoding(BaseModel):
         """Whether more than the most probable action is followed."""
         return self.beam_size > 1 or self.verify or self.lexicon is not None
 
-    def suffix(self, tuned: float) -> str:
-        """Return the part of a file name that tells this decoding from greedy decoding at the tuned threshold."""
-        default = 0.0 if self.searches else tuned
-        confidence = "" if self.min_confidence in (None, default) else f"-confidence-{self.min_confidence:g}"
+    def suffix(self) -> str:
+        """Return the part of a file name that tells this decoding from greedy decoding without a threshold."""
+        confidence = f"-confidence-{self.min_confidence:g}" if self.min_confidence else ""
         beam = f"-beam-{self.beam_size}" * (self.beam_size > 1)
         return beam + "-lexicon" * (self.lexicon is not None) + "-verified" * self.verify + confidence
 

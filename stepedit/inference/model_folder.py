@@ -98,7 +98,10 @@ def user_task_args(run: RunSettings) -> dict[str, Any]:
 
 def _card(run: RunConfig, name: str) -> str:
     """Return a model card."""
-    data = run.data or f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    data = f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    if run.data is not None:  # by name and content: where they were on some machine says nothing
+        digest = f", SHA-256 `{run.data_hash}`" if run.data_hash else ""
+        data = f"`{Path(run.data).name}`{digest}"
     options = "\n".join(f"| {key} | {value} |" for key, value in run.training.model_dump().items())
     args = ", ".join(f"{key}={value}" for key, value in user_task_args(run).items())
     return f"""# {name}: {run.task}, {run.method}, {run.mode}
@@ -119,12 +122,13 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 
 
 def training_command(run: RunConfig) -> str:
-    """Return the command that repeats a run."""
+    """Return the command that repeats a run; data have their names only."""
     values = run.training.model_dump()
     named = preset(run.preset)
     # defaults may depend on task and method, so all options are named but those of the preset
     changed = {key: value for key, value in values.items() if key not in named or value != named[key]}
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
+    run = without_paths(run)
     source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column")}
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
@@ -134,6 +138,12 @@ def training_command(run: RunConfig) -> str:
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
     words += [_flag(key, value) for key, value in parts.items()]
     return " ".join(["stepedit train", run.task, *words, "--out RUN"])
+
+
+def without_paths(run: RunConfig) -> RunConfig:
+    """Return a configuration to share: data have their names only."""
+    paths = {name: getattr(run, name) for name in ("data", "target_file")}
+    return run.model_copy(update={name: Path(path).name for name, path in paths.items() if path})
 
 
 def _flag(name: str, value: object) -> str:
@@ -219,7 +229,7 @@ def export(folder: Path, out: Path, dtype: str | None = None) -> int:
         raise DataError(f"{folder / VOCABULARY}: damaged")
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     out.mkdir(parents=True)
-    write_config(out, run, words["inputs"], words["outputs"])
+    write_config(out, without_paths(run), words["inputs"], words["outputs"])
     for name in (METRICS, TUNED):
         if (folder / name).exists():
             write_atomic(out / name, (folder / name).read_bytes())

@@ -16,6 +16,7 @@ import yaml
 from stepedit.config import Limits, RunConfig, RunSettings, TrainingConfig, checked, preset
 from stepedit.data import dataset as datasets
 from stepedit.data.dataset import Dataset
+from stepedit.data.location import Location
 from stepedit.errors import DataError, UserError, located
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
 from stepedit.tasks.base import Task
@@ -25,7 +26,7 @@ UNLIMITED = 100_000  # epochs
 TRAINING_SHARE = 0.85  # of a time budget; the rest is for validations and noise
 MIN_BATCHES = 8  # of an epoch of your own pairs
 DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
-RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training"))
+RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training", "data_hash"))
 LIMITS = tuple(Limits.model_fields)
 
 
@@ -64,6 +65,7 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
     args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
     task = _task(values["task"], dataset, args)
     settings = {name: values[name] for name in RUN_OPTIONS if name in values}
+    settings |= _identified(settings)
     settings |= {"task_args": asdict(task), "training": _training(values, task, dataset)}  # type: ignore[call-overload]
     return RunRequest(checked(RunSettings, settings), limits)
 
@@ -107,6 +109,14 @@ def _dataset(values: Mapping[str, Any]) -> Dataset | None:
     if task is not None and not TASKS[task].open_vocabulary and set(TASKS[task].user_arg_names()) & set(values):
         return None
     return datasets.read_splits(str(values["data"]), *(values.get(name) for name in DATA_OPTIONS[1:]))
+
+
+def _identified(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return where the data are, whatever folder one is in, and the hash of their content."""
+    if "data" not in settings:
+        return {}
+    paths = {name: Path(settings[name]).absolute() for name in ("data", "target_file") if name in settings}
+    return {"data_hash": Location(**paths).hash(), **{name: str(path) for name, path in paths.items()}}
 
 
 def _task_of(dataset: Dataset | None) -> str:

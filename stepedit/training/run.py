@@ -92,14 +92,14 @@ def _stored(folder: Path, pairs: bytes | None) -> Iterator[None]:
 def new_trainer(request: RunRequest, folder: Path, progress: Progress | None = None) -> Trainer:
     """Return the trainer of a new run, its length fitted to the request; nothing is written yet."""
     _prepare(request.limits.threads)
-    pairs = _load(request.settings, progress)
+    pairs = _load(request.settings, progress, folder)
     return Trainer(plan(request, folder, pairs), folder, pairs)
 
 
 def trainer_for(run: RunConfig, folder: Path, progress: Progress | None = None) -> Trainer:
     """Return the trainer of a run that is configured already."""
     _prepare(run.threads)
-    return Trainer(run, folder, _load(run, progress))
+    return Trainer(run, folder, _load(run, progress, folder))
 
 
 def _prepare(threads: int | None) -> None:
@@ -107,8 +107,8 @@ def _prepare(threads: int | None) -> None:
     torch.set_num_threads(threads or torch.get_num_threads())
 
 
-def _load(run: RunSettings, progress: Progress | None) -> dict[str, Pairs]:
-    pairs = load_splits(run, progress)
+def _load(run: RunSettings, progress: Progress | None, folder: Path) -> dict[str, Pairs]:
+    pairs = load_splits(run, progress, folder=folder)
     if not {"train", "val"} <= set(pairs):
         raise DataError(f"{run.data}: training needs splits called train and val, there are: {', '.join(pairs)}")
     return pairs
