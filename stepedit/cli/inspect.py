@@ -12,7 +12,7 @@ from rich.text import Text
 
 from stepedit.cli.display import DIM, aligned, console, named, plain, script_diff
 from stepedit.editing.alignment import script
-from stepedit.errors import located
+from stepedit.errors import DataError, located
 from stepedit.text import tokenization
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ def inspect(
     script of insertions, deletions and substitutions of tokens.
     """
     from stepedit.data import dataset as datasets
+    from stepedit.inference import model_folder
 
+    if (path / model_folder.CONFIG).exists():
+        model_folder.require_model(path)
+        data = model_folder.read_config(path).data or "generated"
+        raise DataError(f"{path} is a run, not a data set; its data: {data}")
     dataset = datasets.read(path, source_column, target_column)
     with located(str(path)):
         setting = datasets.task_of(dataset, task)

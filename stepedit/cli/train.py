@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from stepedit.cli.arguments import Length, Numbers, TaskArgs, parse_pairs, require_torch, with_options
-from stepedit.cli.progress import progress_bar, require_tensorboard, show_training
+from stepedit.cli.progress import progress_bar, require_tensorboard, show_training, stopping_between_steps
 from stepedit.config import Limits, RunSettings, TrainingConfig
 from stepedit.registry import TASKS
 
@@ -62,6 +62,7 @@ def train(
     with (
         progress_bar("preparing data") as progress,
         open_trainer(out, None if resume else given, progress, pairs) as trainer,
+        stopping_between_steps(trainer),
     ):
         board = _tensorboard(out, trainer.state.step) if tensorboard and trainer.rank == 0 else None
         show_training(trainer, out, board)

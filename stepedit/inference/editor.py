@@ -210,8 +210,7 @@ class Editor:
 
 def _load_weights(folder: Path, method: Method, run: RunConfig) -> Policy:
     """Return the network of a folder that has weights and no graph."""
-    if not (folder / model_folder.WEIGHTS).exists():
-        raise DataError(f"{folder}: no model here yet (neither {model_folder.GRAPH} nor {model_folder.WEIGHTS})")
+    model_folder.require_model(folder)
     if find_spec("torch") is None:
         raise UserError(f"{folder} has weights and no graph, which needs PyTorch: pip install 'stepedit[train]'")
     return PROGRAMMERS[run.training.programmer].load(folder, method, run.training)

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from stepedit import __version__
 from stepedit.config import RunConfig, RunSettings, checked, preset
 from stepedit.errors import DataError, UserError, located
-from stepedit.files import read_json, write_atomic, write_json
+from stepedit.files import new_folder, read_json, write_atomic, write_json
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
 from stepedit.tasks.base import Task
@@ -46,10 +46,12 @@ Tensors = dict[str, npt.NDArray[Any]]
 # configuration
 
 
-def write_config(folder: Path, run: RunConfig, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Write configuration, vocabulary and model card."""
+def write_config(
+    folder: Path, run: RunConfig, inputs: Sequence[str], outputs: Sequence[str], name: str | None = None
+) -> None:
+    """Write configuration, vocabulary and model card, which calls the model by this name or the folder's."""
     write_json(folder / VOCABULARY, {"inputs": list(inputs), "outputs": list(outputs)})
-    write_atomic(folder / CARD, _card(run, folder.name).encode())
+    write_atomic(folder / CARD, _card(run, name or folder.name).encode())
     write_json(folder / CONFIG, {"format": FORMAT, "stepedit": __version__, **run.model_dump()})
 
 
@@ -222,26 +224,47 @@ def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
 def export(folder: Path, out: Path, dtype: str | None = None) -> int:
     """Copy what editing needs of a run, as a graph with weights in `dtype`; return the size in bytes.
 
-    The default is float16; for a folder that has a graph and no weights, the graph as it is.
+    The default is float16; for a folder that has a graph and no weights, the graph as it is. The copy is made beside
+    its place and renamed, so that it is there completely or not at all.
     """
+    if out.exists():
+        raise DataError(f"{out} exists already; choose another folder")
     run, words = read_config(folder), read_json(folder / VOCABULARY)
+    require_model(folder)
+    if (folder / WEIGHTS).exists():
+        require_graph_makers()
     if not isinstance(words, dict) or set(words) != {"inputs", "outputs"}:
         raise DataError(f"{folder / VOCABULARY}: damaged")
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
-    out.mkdir(parents=True)
-    write_config(out, without_paths(run), words["inputs"], words["outputs"])
-    for name in (METRICS, TUNED):
-        if (folder / name).exists():
-            write_atomic(out / name, (folder / name).read_bytes())
-    write_atomic(out / GRAPH, graph)
+    with new_folder(out) as copy:
+        write_config(copy, without_paths(run), words["inputs"], words["outputs"], out.absolute().name)
+        for name in (METRICS, TUNED):
+            if (folder / name).exists():
+                write_atomic(copy / name, (folder / name).read_bytes())
+        write_atomic(copy / GRAPH, graph)
     return sum(file.stat().st_size for file in out.iterdir())
+
+
+def require_model(folder: Path) -> None:
+    """Raise DataError if a run has neither weights nor a graph."""
+    if (folder / GRAPH).exists() or (folder / WEIGHTS).exists():
+        return
+    if read_metrics(folder):
+        raise DataError(f"{folder}: no model here (neither {WEIGHTS} nor {GRAPH})")
+    command = f"stepedit train --resume --out {folder}"
+    raise DataError(f"{folder}: no validation yet, so there is no model; continue with: {command}")
+
+
+def require_graph_makers() -> None:
+    """Raise UserError if what makes graphs is not installed."""
+    for name in ("torch", "onnx"):
+        if find_spec(name) is None:
+            raise UserError(f"making a graph needs {name}: pip install 'stepedit[train]'")
 
 
 def make_graph(folder: Path, dtype: str) -> bytes:
     """Return the graph of a run's best weights; UserError if what makes graphs is not installed."""
-    for name in ("torch", "onnx"):
-        if find_spec(name) is None:
-            raise UserError(f"making a graph needs {name}: pip install 'stepedit[train]'")
+    require_graph_makers()
     run = read_config(folder)
     weights, _ = read_tensors(folder / WEIGHTS)
     return PROGRAMMERS[run.training.programmer].graph(make_method(run), run.training, weights, dtype)
@@ -251,8 +274,6 @@ def _read_graph(folder: Path, dtype: str | None) -> bytes:
     """Return the graph of a folder without weights; UserError if its weights are not in `dtype`."""
     from stepedit.inference.onnx_runtime import Graph
 
-    if not (folder / GRAPH).exists():
-        raise DataError(f"{folder}: no model here yet (neither {WEIGHTS} nor {GRAPH})")
     stored = Graph(folder / GRAPH).facts.get("dtype")
     if dtype not in (None, stored):
         raise UserError(f"{folder} has a graph in {stored} and no weights to make one in {dtype} from")
