@@ -19,6 +19,7 @@ EditOrder = Literal["left-to-right", "right-to-left", "random"]
 Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]
 Config = TypeVar("Config", bound=BaseModel)
+MAX_THREADS = 4096
 MAX_SEED = 2**32 - 1  # what is computed from it fits into 64 bits
 
 
@@ -175,6 +176,7 @@ class Limits(BaseModel):
     threads: int | None = Field(
         None,
         ge=1,
+        le=MAX_THREADS,
         description="CPU threads.",
         json_schema_extra={"shown_default": "all cores; with a time budget one thread, if that is faster"},
     )
@@ -185,7 +187,7 @@ class RunConfig(RunSettings):
 
     max_epochs: int = Field(ge=1)
     eval_every: int = Field(ge=1)
-    threads: int = Field(ge=1)
+    threads: int = Field(ge=1, le=MAX_THREADS)
 
 
 def checked(kind: type[Config], values: Mapping[str, Any]) -> Config:

@@ -46,6 +46,8 @@ def write_atomic(path: Path, content: bytes) -> None:
 
     The temporary name is unique, so that several processes may write the same file: the last one wins.
     """
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file to write")
     with _partial(path) as partial:
         with partial.open("wb") as file:
             file.write(content)
