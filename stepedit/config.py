@@ -6,11 +6,12 @@ its options from the fields here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from stepedit.errors import UserError
+from stepedit.errors import UserError, in_our_words, shown
 from stepedit.registry import did_you_mean
 
 Mode = Literal["offline", "online", "augmented", "self-training"]
@@ -19,6 +20,8 @@ Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "additive", "none"]
 Initialization = Literal["uniform", "normal"]
 Config = TypeVar("Config", bound=BaseModel)
+MAX_THREADS = 4096
+MAX_SEED = 2**32 - 1  # what is computed from it fits into 64 bits
 
 
 class TrainingConfig(BaseModel):
@@ -171,6 +174,7 @@ class RunSettings(BaseModel):
         description="Folder of splits, or a .tsv, .csv or .jsonl file of pairs, or - for TSV on standard input.",
         json_schema_extra={"shown_default": "generated"},
     )
+    data_hash: str | None = None  # of their content; see `data.location`
     target_file: str | None = Field(
         None, description="File of targets, line by line, if --data is a file of sources only."
     )
@@ -181,14 +185,14 @@ class RunSettings(BaseModel):
         None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
     num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
-    seed: int = Field(0, ge=0, description="Random seed; the same seed gives the same run.")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="Random seed; the same seed gives the same run.")
     device: str = Field("cpu", description="Device of the network: cpu, cuda, cuda:1, mps.")
 
 
 class Limits(BaseModel):
     """How long a run may take, as a person asks for it. None: no limit, or chosen by the budget."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     max_epochs: int | None = Field(
         None, ge=1, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
@@ -208,6 +212,7 @@ class Limits(BaseModel):
     threads: int | None = Field(
         None,
         ge=1,
+        le=MAX_THREADS,
         description="CPU threads.",
         json_schema_extra={"shown_default": "all cores; with a time budget one thread, if that is faster"},
     )
@@ -218,18 +223,30 @@ class RunConfig(RunSettings):
 
     max_epochs: int = Field(ge=1)
     eval_every: int = Field(ge=1)
-    threads: int = Field(ge=1)
+    threads: int = Field(ge=1, le=MAX_THREADS)
 
 
-def checked(kind: type[Config], values: dict[str, Any]) -> Config:
+def checked(kind: type[Config], values: Mapping[str, Any]) -> Config:
     """Return the object with these values; UserError names the first one that is unknown or out of range."""
-    for name in values:
-        if name not in kind.model_fields:
-            raise UserError(did_you_mean("option", name, kind.model_fields))
+    refuse_unknown(kind, values)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{location}: {message}, not {first['input']!r}" if location else message) from None
+        raise UserError(explain(error)) from None
+
+
+def refuse_unknown(kind: type[BaseModel], names: Iterable[str]) -> None:
+    """Raise UserError for the first name that is not a field."""
+    for name in names:
+        if name not in kind.model_fields:
+            raise UserError(did_you_mean("option", name, kind.model_fields))
+
+
+def explain(error: ValidationError) -> str:
+    """Return the first thing that is wrong, as one line: `hidden_size: must be at least 4, not 2`."""
+    first = error.errors(include_url=False)[0]
+    location, message = ".".join(map(str, first["loc"])), in_our_words(first["msg"])
+    if not location:
+        return message
+    absent = first["type"] in ("missing", "extra_forbidden")  # there is no value to show
+    return f"{location}: {message}" if absent else f"{location}: {message}, not {shown(first['input'])}"

@@ -14,7 +14,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from stepedit.config import PRESETS
+from stepedit.config import MAX_SEED, PRESETS
 from stepedit.errors import UserError
 from stepedit.registry import TASKS, load_plugins
 
@@ -32,7 +32,7 @@ TaskArgs = Annotated[
     list[str] | None,
     typer.Option("--task-arg", metavar="NAME=VALUE", help="Another argument of the task; see `stepedit tasks`."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed.")]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(
@@ -134,13 +134,9 @@ def require_torch(what: str) -> None:
 
 def make_decoding(values: dict[str, Any]) -> Decoding:
     """Return the decoding that the command line describes."""
-    from stepedit.config import checked
     from stepedit.inference.decoding import Decoding
-    from stepedit.text.lexicon import Lexicon
 
-    if "lexicon" in values:
-        values = values | {"lexicon": Lexicon.read(Path(values["lexicon"]))}
-    return checked(Decoding, values)
+    return Decoding(**values)
 
 
 def make_task(name: str, numbers: int | None, length: int | None, task_args: Sequence[str] | None) -> Task:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepedit.cli.arguments import TEXT_MARK, RunFolder, make_decoding, with_options
-from stepedit.errors import DataError, UserError
+from stepedit.errors import DataError, LineError, UserError
+from stepedit.files import BYTE_ORDER_MARK
 from stepedit.inference import corpus
 from stepedit.inference.decoding import Decoding, resolve
 
 if TYPE_CHECKING:
     from stepedit.inference.editor import Editor, EditResult
 
-Output = tuple[list[str], list[str]]  # what to print, and warnings
+
+@dataclass(frozen=True)
+class Output:
+    """What to print of a batch, what to say about it, and the line that ends it all, if any."""
+
+    printed: list[str]
+    warnings: list[str]
+    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,8 @@ class Job:
     decoding: tuple[tuple[str, Any], ...]
     trace: bool
     as_json: bool
+    strict: bool  # stop at the first line that cannot be edited
+    arguments: bool  # the texts are arguments: nothing is edited if one of them cannot be
 
 
 @with_options("decoding", Decoding)
@@ -40,27 +51,36 @@ def edit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per text, with its steps and, for text, its changes.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first line of standard input that cannot be edited.")
+    ] = False,
     num_workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that share standard input.")] = 1,
     *,
     decoding: dict[str, Any],
 ) -> None:
     """Edit texts and print one result a line, in order. Standard input is streamed, so it may be of any size.
 
+    A line of standard input that cannot be edited is printed unchanged, with a warning on standard error (--json: with
+    "error" and the reason). Blank lines and line ends are kept.
+
     Example: stepedit edit aor "6 10 9 5 2" --trace
     """
-    job = Job(run, tuple(sorted(decoding.items())), trace, as_json)
+    job = Job(run, tuple(sorted(decoding.items())), trace, as_json, strict, bool(texts))
     _load(job.run, job.decoding)  # a wrong name or option is reported before anything is read
     lines = ((text.removeprefix(TEXT_MARK), "\n") for text in texts) if texts else _standard_input()
     if num_workers == 1 or texts:
-        outputs: Iterator[Output] = (_edit(job, batch, first) for batch, first in corpus.batches(lines))
+        outputs: Generator[Output] = (_edit(job, batch, first) for batch, first in corpus.batches(lines))
     else:
         if trace:
             raise UserError("--trace works in one process; use --json, or --num-workers 1")
         outputs = corpus.in_processes(partial(_edit, job), lines, num_workers)
-    for printed, warnings in outputs:
-        _write("".join(printed))
-        for warning in warnings:
-            typer.echo(f"stepedit: {warning}", err=True)
+    with closing(outputs):  # also if nobody reads on: the processes end
+        for output in outputs:
+            _write("".join(output.printed))
+            for warning in output.warnings:
+                typer.echo(f"stepedit: {warning}", err=True)
+            if output.failure:
+                raise LineError(output.failure)
 
 
 def _write(text: str) -> None:
@@ -68,18 +88,16 @@ def _write(text: str) -> None:
     if sys.stdout.isatty():
         sys.stdout.write(text)
     else:
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
     sys.stdout.flush()
 
 
 def _standard_input() -> Iterator[corpus.Line]:
-    """Yield lines and their line ends, which are not part of a text."""
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        body = raw.removesuffix(b"\n").removesuffix(b"\r")
-        try:
-            yield body.decode(), raw[len(body) :].decode()
-        except UnicodeDecodeError as error:
-            raise DataError(f"line {number}: not UTF-8 (byte 0x{raw[error.start]:02x})") from None
+    """Yield lines and their line ends, which are not part of a text; bytes that are not UTF-8 as surrogates."""
+    for number, raw in enumerate(sys.stdin.buffer):
+        line = raw if number else raw.removeprefix(BYTE_ORDER_MARK)
+        body = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield body.decode(errors="surrogateescape"), line[len(body) :].decode()
 
 
 @lru_cache(maxsize=1)
@@ -93,12 +111,48 @@ def _load(run: str, decoding: tuple[tuple[str, Any], ...]) -> tuple[Editor, Deco
 def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
     """Return what to print for a batch, and warnings."""
     editor, decoding = _load(job.run, job.decoding)
-    texts = [text for text, _ in batch]
-    results = editor.edit(texts, decoding, trace=job.trace or job.as_json, first_line=first + 1)
-    separator = editor.method.task.vocabulary.separator
-    printed = [_print(one, end, job, separator) for one, (_, end) in zip(results, batch, strict=True)]
+    edit = partial(editor.edit, decoding=decoding, trace=job.trace or job.as_json)
+    texts, reasons, failure = [text for text, _ in batch], dict[int, str](), None
+    try:
+        results = edit(texts, first_line=first + 1)
+    except DataError:
+        if job.arguments:
+            raise
+        reasons = _refused(editor, texts)
+        bad = [index for index, reason in reasons.items() if reason]
+        if job.strict and bad:
+            batch, failure = batch[: bad[0]], f"line {first + bad[0] + 1}: {reasons[bad[0]]}"
+        results = edit([text for index, (text, _) in enumerate(batch) if index not in reasons])
+    separator, found = editor.method.task.vocabulary.separator, iter(results)
+    printed = [
+        _print_refused(text, end, reasons[index], job) if index in reasons else _print(next(found), end, job, separator)
+        for index, (text, end) in enumerate(batch)
+    ]
+    bad_lines = [(first + index + 1, reason) for index, reason in reasons.items() if reason and not failure]
+    warnings = [f"line {number}: {reason}; it is printed unchanged" for number, reason in bad_lines]
     invalid = [one.source for one in results if one.valid is False] if decoding.verify else []
-    return printed, [f"the verifier accepts no result found for {source!r}" for source in invalid]
+    warnings += [f"the verifier accepts no result found for {source!r}" for source in invalid]
+    return Output(printed, warnings, failure)
+
+
+def _refused(editor: Editor, texts: Sequence[str]) -> dict[int, str]:
+    """Return why texts cannot be edited, by their index; an empty reason for one that is merely blank."""
+    reasons = editor.refusals(texts)
+    for index in reasons:
+        odd = next((letter for letter in texts[index] if "\udc80" <= letter <= "\udcff"), None)
+        if odd:
+            reasons[index] = f"not UTF-8 (byte 0x{ord(odd) - 0xDC00:02x})"
+        elif not texts[index].strip():
+            reasons[index] = ""
+    return reasons
+
+
+def _print_refused(text: str, end: str, reason: str, job: Job) -> str:
+    """Return what to print for a line that is not edited."""
+    if not job.as_json:
+        return text + (end or "\n" if job.trace else end)
+    readable = text.encode(errors="surrogateescape").decode(errors="replace")
+    return json.dumps({"source": readable, "text": readable, "error": reason or "the text is empty"}) + "\n"
 
 
 def _print(result: EditResult, end: str, job: Job, separator: str) -> str:

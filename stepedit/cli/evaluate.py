@@ -35,6 +35,9 @@ def evaluate(
     target_column: Annotated[
         str | None, typer.Option(help="Name of the target column in --data.", show_default="the run's")
     ] = None,
+    changed_data: Annotated[
+        bool, typer.Option("--changed-data", help="Use the run's data although they have changed since its training.")
+    ] = False,
     split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
     chrf: Annotated[bool, typer.Option("--chrf", help="Also chrF, for text; needs the extra [chrf].")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -43,10 +46,11 @@ def evaluate(
 ) -> None:
     """Score a model on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
 
-    Predictions are written to predictions-SPLIT.jsonl in the run's folder (with beam search,
-    predictions-SPLIT-beam-K.jsonl), scores to scores-SPLIT.json, unless --data are other pairs. A model that comes with
-    stepedit is not changed.
+    Predictions are written to predictions-SPLIT.jsonl in the run's folder, scores to scores-SPLIT.json. The decoding is
+    part of the names (scores-SPLIT-beam-K.json), and so are other pairs (scores-other-NAME-HASH-all.json). A model that
+    comes with stepedit is not changed.
     """
+    from stepedit.data.location import Location
     from stepedit.evaluation import scores
     from stepedit.inference import model_folder
 
@@ -56,13 +60,14 @@ def evaluate(
         raise UserError(f"chrF is for text; task {config.task} has metrics of its own")
     if chrf and find_spec("sacrebleu") is None:
         raise UserError("chrF needs sacrebleu: pip install 'stepedit[chrf]'")
-    chosen, pairs = make_decoding(decoding), None
+    chosen, pairs, location = make_decoding(decoding), None, None
     if data is not None:
         columns = source_column or config.source_column, target_column or config.target_column
         pairs, split = _other_pairs(folder, data, columns, target_file, split)
+        location = Location(data, target_file)
     split = split or "test"
     with progress_bar(f"editing {split}") as progress:
-        result = scores.evaluate(folder, split, chosen, pairs, progress, chrf)
+        result = scores.evaluate(folder, split, chosen, pairs, progress, chrf, location, changed_data)
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:
@@ -126,6 +131,7 @@ def _show(result: RunScores) -> None:
 
 def _headline(result: RunScores) -> str:
     parts = [f"{result.task} {result.method} {result.mode}, {result.split}: {result.pairs:,} pairs"]
+    parts += [f"of {result.data}"] * (result.data is not None and not result.own_data)
     parts += [f"beam size {result.beam_size}"] * (result.beam_size > 1)
     parts += ["verified"] * result.verify + ["with a lexicon"] * result.lexicon
     parts += [f"min. confidence {result.min_confidence:.0%}"] * (result.min_confidence > 0)

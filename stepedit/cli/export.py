@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stepedit.cli.arguments import RunFolder
 from stepedit.cli.display import console
-from stepedit.errors import DataError, UserError
+from stepedit.errors import UserError
 from stepedit.registry import did_you_mean
 
 DTYPES = ("float16", "float32")
@@ -32,7 +32,5 @@ def export(
     if dtype not in (None, *DTYPES):
         raise UserError(did_you_mean("dtype", dtype, DTYPES))
     folder = model_folder.find(run)
-    if out.exists():
-        raise DataError(f"{out} exists already; choose another folder")
     size = model_folder.export(folder, out, dtype)
     console().print(Text(f"{out}: {size / 1e6:.2f} MB"))

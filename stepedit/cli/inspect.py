@@ -12,7 +12,8 @@ from rich.text import Text
 
 from stepedit.cli.display import DIM, aligned, console, named, plain, script_diff
 from stepedit.editing.alignment import script
-from stepedit.errors import located
+from stepedit.errors import DataError, located
+from stepedit.text import tokenization
 
 if TYPE_CHECKING:
     from stepedit.data.readers import Lines
@@ -33,10 +34,16 @@ def inspect(
 ) -> None:
     """Describe a data set: sizes, lengths, vocabulary, edits per pair, and a few pairs with their edits marked.
 
-    Without a task, the edits are a shortest script of insertions, deletions and substitutions of tokens.
+    Without a task, tokens are words and punctuation marks, each with the space before it, and the edits are a shortest
+    script of insertions, deletions and substitutions of tokens.
     """
     from stepedit.data import dataset as datasets
+    from stepedit.inference import model_folder
 
+    if (path / model_folder.CONFIG).exists():
+        model_folder.require_model(path)
+        data = model_folder.read_config(path).data or "generated"
+        raise DataError(f"{path} is a run, not a data set; its data: {data}")
     dataset = datasets.read(path, source_column, target_column)
     with located(str(path)):
         setting = datasets.task_of(dataset, task)
@@ -44,10 +51,10 @@ def inspect(
     out = console()
     edits = f"the edits of task {setting.name}" if setting else "shortest edit scripts"
     out.print(Text(f"{path}, with {edits}\n"))
-    out.print(_sizes(dataset.splits, counts))
+    out.print(_sizes(dataset.splits, counts, setting))
     out.print(Text("\nshare of pairs by number of edits"))
     out.print(_histogram(counts))
-    out.print(_vocabulary(dataset.splits))
+    out.print(_vocabulary(dataset.splits, setting))
     lines = next(iter(dataset.splits.values()))
     for source_line, target_line in list(zip(lines.sources, lines.targets, strict=True))[:pairs]:
         out.print()
@@ -58,22 +65,28 @@ def _edit_counts(lines: Lines, setting: Task | None) -> list[int]:
     if setting is None:
         from rapidfuzz.distance import Levenshtein
 
-        return [Levenshtein.distance(x.split(), y.split()) for x, y in zip(lines.sources, lines.targets, strict=True)]
-    pairs = lines.encode(setting)
+        sides = (map(tokenization.words_and_marks, side) for side in (lines.sources, lines.targets))
+        return [Levenshtein.distance(source, target) for source, target in zip(*sides, strict=True)]
+    pairs = lines.encode(setting, whole=True)
     with lines.located():
         return setting.edits(pairs.sources, pairs.targets).counts.tolist()
 
 
-def _sizes(splits: dict[str, Lines], counts: dict[str, list[int]]) -> Text:
-    rows = [["split", "pairs", "source length", "target length", "need no edit", "edits per pair"]]
+def _tokens(text: str, setting: Task | None) -> list[str]:
+    """Return the tokens of a text: the task's, or words and marks."""
+    return setting.vocabulary.split(text) if setting else tokenization.words_and_marks(text)
+
+
+def _sizes(splits: dict[str, Lines], counts: dict[str, list[int]], setting: Task | None) -> Text:
+    rows = [["split", "pairs", "source tokens", "target tokens", "need no edit", "edits per pair"]]
     for name, lines in splits.items():
         unchanged = counts[name].count(0)
         rows.append(
             [
                 name,
                 f"{len(lines):,}",
-                _spread([len(line.split()) for line in lines.sources]),
-                _spread([len(line.split()) for line in lines.targets]),
+                _spread([len(_tokens(line, setting)) for line in lines.sources]),
+                _spread([len(_tokens(line, setting)) for line in lines.targets]),
                 f"{unchanged:,} ({unchanged / len(lines):.1%})",
                 _spread(counts[name]),
             ]
@@ -97,27 +110,23 @@ def _histogram(counts: dict[str, list[int]]) -> Text:
     return aligned(rows)
 
 
-def _vocabulary(splits: dict[str, Lines]) -> Text:
+def _vocabulary(splits: dict[str, Lines], setting: Task | None) -> Text:
     texts = (line for lines in splits.values() for side in (lines.sources, lines.targets) for line in side)
-    words = Counter(word for line in texts for word in line.split())
+    words = Counter(token.strip() or repr(token) for line in texts for token in _tokens(line, setting))
     common = "  ".join(f"{word} ({count:,})" for word, count in words.most_common(MAX_COLUMNS))
     return Text("\n") + plain(f"vocabulary: {len(words):,} tokens, most frequent: {common}")
 
 
 def _drawn(source: str, target: str, setting: Task | None) -> Text:
     """Return a pair with its edits marked."""
-    words = max(len(source.split()), len(target.split()))
-    if words > MAX_DRAWN:
-        return plain(f"a pair of up to {words:,} tokens, too long to show")
+    parts, separator = _tokens(source, setting), setting.vocabulary.separator if setting else ""
+    size = max(len(parts), len(_tokens(target, setting)))
+    if size > MAX_DRAWN:
+        return plain(f"a pair of up to {size:,} tokens, too long to show")
     if setting is None:
-        parts, separator = source.split(), " "
-        edits = script(parts, target.split())
+        edits = script(parts, tokenization.words_and_marks(target))
     else:
-        pairs, parts, separator = (
-            setting.encode([source], [target]),
-            setting.vocabulary.split(source),
-            setting.vocabulary.separator,
-        )
+        pairs = setting.encode([source], [target], whole=True)
         edits = named(setting.edits(pairs.sources, pairs.targets).row(0), setting.vocabulary.name)
     lines = script_diff(parts, edits, separator) if edits else [Text("none", DIM)]
     rows: list[list[str | Text]] = [["source", source], ["target", target]]

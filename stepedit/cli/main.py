@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import wraps
 from importlib import import_module
@@ -14,12 +15,14 @@ import typer
 
 from stepedit import __version__
 from stepedit.cli.arguments import Command, mark_text, with_plugins
-from stepedit.errors import UserError
+from stepedit.errors import DataWarning, UserError, in_our_words, shown
 
 COMMANDS = (
     *("tasks", "expert", "generate", "inspect", "corrupt", "train", "evaluate", "tune", "edit", "export"),
     *("sweep", "report", "serve"),
 )
+
+_python_shows = warnings.showwarning
 
 
 def reporting_errors(command: Command) -> Command:
@@ -31,16 +34,22 @@ def reporting_errors(command: Command) -> Command:
             command(*arguments, **options)
             sys.stdout.flush()
         except UserError as error:
-            _fail(str(error), 2)
+            _fail(str(error), error.exit_code)
         except KeyboardInterrupt:
             _fail("stopped", 130)
         except BrokenPipeError:
-            # the reader of the output is gone; exit silently, also when Python flushes at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()  # its reader is gone: exit silently
         except OSError as error:
+            if error.filename is None:
+                _discard_output()  # it may be what cannot be written
             _fail(f"cannot use {error.filename}: {error.strerror}" if error.filename else str(error), 2)
 
     return call
+
+
+def _discard_output() -> None:
+    """Send standard output nowhere, also what Python writes of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> None:
@@ -72,23 +81,56 @@ def about(
     """Neural text editing, one edit at a time."""
 
 
-def main() -> None:
-    """Run a command."""
-    for stream in (sys.stdout, sys.stderr):
+def _open_streams() -> None:
+    """Make standard streams usable that are closed, or that lack a character."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal does not have is no reason to fail
-    # a known command is imported alone: the others would double the time to start
-    known = len(sys.argv) > 1 and sys.argv[1] in COMMANDS
+
+
+def _not_utf8(arguments: Sequence[str]) -> str | None:
+    """Return a message about the first argument that is not UTF-8, if any."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            return f"an argument is not UTF-8: {shown(os.fsencode(argument))}"
+    return None
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Print a warning about data as one line; others as Python does."""
+    if issubclass(category, DataWarning):
+        typer.echo(f"stepedit: warning: {message}", err=True)
+    else:
+        _python_shows(message, category, *where)
+
+
+def main() -> None:
+    """Run a command."""
+    _open_streams()
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     arguments = sys.argv[1:] or ["--help"]
+    if message := _not_utf8(arguments):
+        typer.echo(f"stepedit: {message}", err=True)
+        sys.exit(2)
+    # a known command is imported alone: the others would double the time to start
+    known = arguments[0] in COMMANDS
     if arguments[0] == "edit":
         arguments = [mark_text(argument) for argument in arguments]
     try:
-        code = make_app(sys.argv[1:2] if known else COMMANDS)(arguments, standalone_mode=False)
+        code = make_app(arguments[:1] if known else COMMANDS)(arguments, standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise  # a programming error keeps its traceback
         # typer's message about a wrong option, without its usage lines
-        helpful = f"stepedit {sys.argv[1]} --help" if known else "stepedit --help"
-        typer.echo(f"stepedit: {error.format_message()} (see {helpful})", err=True)
+        helpful = f"stepedit {arguments[0]} --help" if known else "stepedit --help"
+        message = " ".join(in_our_words(error.format_message()).split())
+        typer.echo(f"stepedit: {message} (see {helpful})", err=True)
         code = 2
     sys.exit(code)

@@ -42,7 +42,7 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
     lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.eval_every}"))
     if trainer.method.task.open_vocabulary:
         lines.print(_data_summary(trainer))
-    with _training_bar(trainer) as show, stopping_between_steps(trainer):
+    with _training_bar(trainer) as show:
         for report in trainer.fit(show):
             lines.print(_line(report))
             if board:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from stepedit.config import MAX_THREADS
 from stepedit.errors import UserError
 
 
@@ -24,7 +25,8 @@ def serve(
         list[Path] | None, typer.Option(help="Also show the learning curves of this run; may be repeated.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads for editing.", show_default="all cores but one")
+        int | None,
+        typer.Option(min=1, max=MAX_THREADS, help="CPU threads for editing.", show_default="all cores but one"),
     ] = None,
 ) -> None:
     """Serve models over HTTP, with a page that shows each edit as it happens.

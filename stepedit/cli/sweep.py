@@ -15,7 +15,8 @@ from rich.text import Text
 from stepedit.cli.arguments import parse_pairs, require_torch
 from stepedit.cli.display import aligned, console
 from stepedit.cli.progress import progress_bar
-from stepedit.errors import UserError
+from stepedit.config import MAX_THREADS
+from stepedit.errors import UserError, shown
 from stepedit.registry import TASKS
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def sweep(
         typer.Option(help="Time for the whole sweep, shared evenly: 4h, 90m.", show_default="30 minutes a run"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time.", show_default="as the cores allow")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of each run.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=MAX_THREADS, help="CPU threads of each run.")] = 1,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on this Ray cluster.", show_default="this machine")
     ] = None,
@@ -99,8 +100,8 @@ def _values(text: str) -> list[Any]:
         raise UserError(f"--set takes NAME=VALUE[,VALUE], and a value is missing in {text!r}")
     try:
         return [yaml.safe_load(part) for part in text.split(",")]
-    except yaml.YAMLError:
-        raise UserError(f"--set takes NAME=VALUE[,VALUE], and {text!r} is not a list of values") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise UserError(f"--set takes NAME=VALUE[,VALUE], and {shown(text)} is not a list of values") from None
 
 
 def _share_budget(cells: Sequence[Cell], minutes: float, jobs: int) -> list[Cell]:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from stepedit.cli.arguments import Length, Numbers, TaskArgs, parse_pairs, require_torch, with_options
-from stepedit.cli.progress import progress_bar, require_tensorboard, show_training
+from stepedit.cli.progress import progress_bar, require_tensorboard, show_training, stopping_between_steps
 from stepedit.config import Limits, RunSettings, TrainingConfig
 from stepedit.registry import TASKS
 
 
-@with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training"))
+@with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training", "data_hash"))
 def train(
     task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)] = None,
     *,
@@ -47,35 +47,25 @@ def train(
     Several processes share each batch under torchrun: torchrun --nproc-per-node 2 -m stepedit train aor --out runs/aor
     """
     require_torch("training")
+    from stepedit.inference.model_folder import PAIRS
     from stepedit.training.request import read_options
-    from stepedit.training.run import open_trainer, refuse_existing
+    from stepedit.training.run import open_trainer
 
     if tensorboard:
         require_tensorboard()
     named = {"task": task, "level": level, "numbers": numbers, "length": length}
     given = options | parse_pairs(task_arg) | {name: value for name, value in named.items() if value is not None}
     given = (read_options(config) if config else {}) | given
-    if not resume:
-        refuse_existing(out)
-        given = _keep_standard_input(given, out)
+    pairs = sys.stdin.buffer.read() if given.get("data") == "-" and not resume else None
+    if pairs is not None:
+        given["data"] = str(out / PAIRS)
     with (
         progress_bar("preparing data") as progress,
-        open_trainer(out, None if resume else given, progress) as trainer,
+        open_trainer(out, None if resume else given, progress, pairs) as trainer,
+        stopping_between_steps(trainer),
     ):
         board = _tensorboard(out, trainer.state.step) if tensorboard and trainer.rank == 0 else None
         show_training(trainer, out, board)
-
-
-def _keep_standard_input(options: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Store pairs that come on standard input in the run's folder, because they are needed again."""
-    if options.get("data") != "-":
-        return {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-    from stepedit.files import write_atomic
-    from stepedit.inference.model_folder import PAIRS
-
-    out.mkdir(parents=True, exist_ok=True)
-    write_atomic(out / PAIRS, sys.stdin.buffer.read())
-    return options | {"data": str(out / PAIRS)}
 
 
 def _tensorboard(out: Path, step: int) -> Any:

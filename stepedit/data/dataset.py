@@ -7,23 +7,22 @@ A data set is a folder of `{train,val,test}_{x,y}.txt`, one text a line, tokens 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepedit import __version__
-from stepedit.config import RunSettings
+from stepedit.config import RunSettings, explain
+from stepedit.data import location
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
-from stepedit.files import read_lines
+from stepedit.files import new_folder, read_lines
 from stepedit.registry import TASKS
 from stepedit.tasks.base import Progress, Task
 
@@ -69,25 +68,15 @@ def split_slices(size: int) -> dict[str, slice]:
 def write(folder: Path, splits: Mapping[str, Lines], card: Card, replace: bool = False) -> None:
     """Write a data set atomically: it is made in a temporary folder and renamed."""
     refuse_existing(folder, replace)
-    path = folder.absolute()
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
-        temporary = Path(mkdtemp(prefix=f".{path.name}.partial-{os.getpid()}-", dir=path.parent))
-        _write_splits(temporary / "new", splits, card)
-        if replace and path.exists():
-            path.rename(temporary / "old")  # in one step, so that no half of it is ever left
-        (temporary / "new").rename(path)  # fails if another process has put something there meanwhile
+        with new_folder(folder, replace) as temporary:
+            _write_splits(temporary, splits, card)
     except OSError as error:
         raise DataError(f"{folder} cannot be written: {error.strerror}") from None
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_splits(folder: Path, splits: Mapping[str, Lines], card: Card) -> None:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for name, lines in splits.items():
         _write_file(folder / f"{name}_x.txt", "".join(f"{line}\n" for line in lines.sources))
         _write_file(folder / f"{name}_y.txt", "".join(f"{line}\n" for line in lines.targets))
@@ -114,24 +103,6 @@ def refuse_existing(folder: Path, replace: bool) -> None:
     ours = {CARD, *(f"{name}_{side}.txt" for name in SPLITS for side in "xy")}
     if not (folder / CARD).is_file() or any(path.name not in ours for path in folder.iterdir()):
         raise DataError(f"{folder} contains something other than a data set of stepedit, and is not replaced")
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary folders of killed processes; those of live processes stay."""
-    for leftover in folder.parent.glob(f".{folder.name}.partial-*"):
-        pid = leftover.name.removeprefix(f".{folder.name}.partial-").partition("-")[0]
-        if pid.isdecimal() and (int(pid) == os.getpid() or not _is_alive(int(pid))):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 # reading
@@ -205,15 +176,23 @@ def task_of(dataset: Dataset, name: str | None = None) -> Task | None:
     return None if name is None else task_for(dataset, name, {})
 
 
-def load_splits(run: RunSettings, progress: Progress | None = None, whole: str | None = None) -> dict[str, Pairs]:
-    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut."""
+def load_splits(
+    run: RunSettings,
+    progress: Progress | None = None,
+    whole: str | None = None,
+    folder: Path | None = None,
+    changed: bool = False,
+) -> dict[str, Pairs]:
+    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut.
+
+    The data are also looked for in the run's folder. DataError if they are not those that the run was trained on,
+    unless `changed`.
+    """
     task = TASKS[run.task].from_args(run.task_args)
     if run.data is not None:
-        if not Path(run.data).exists():
-            raise DataError(
-                f"{run.data}: the training pairs of this run are not here; `evaluate` takes other pairs with --data"
-            )
-        dataset = read_splits(run.data, run.target_file, run.source_column, run.target_column)
+        place = location.of_run(run, folder, changed)
+        target_file = str(place.target_file) if place.target_file else None
+        dataset = read_splits(str(place.data), target_file, run.source_column, run.target_column)
         return {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
     return {name: pairs.take(part) for name, part in split_slices(run.num_examples).items()}
@@ -248,5 +227,4 @@ def _read_card(path: Path) -> Card:
         first = error.errors()[0]
         if first["loc"] == ("format",):
             raise DataError(f"{path}: a data set of another version of stepedit; generate it again") from None
-        location = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {f'{location}: ' if location else ''}{first['msg']}") from None
+        raise DataError(f"{path}: {explain(error)}") from None

@@ -1,25 +1,34 @@
 """Read pairs of lines: TSV, CSV, JSONL, or two parallel files. Every error names file and line.
 
 A TSV or CSV has a header that names the two columns, or exactly two columns and no header. A JSONL file has one object
-a line.
+a line. Blank lines are skipped, except in parallel files, where they are texts.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import shlex
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepedit.errors import DataError, PairError
+from stepedit.errors import DataError, DataWarning, PairError
 from stepedit.files import read_lines
 
 if TYPE_CHECKING:
     from stepedit.editing.sequences import Pairs
     from stepedit.tasks.base import Task
+
+HEADERS = {  # names of columns that people use
+    *("source", "src", "input", "text", "wrong", "incorrect", "original", "before", "from", "noisy", "error", "errors"),
+    *("misspelling", "misspelled", "typo", "word", "sentence", "hypothesis", "raw", "x"),
+    *("target", "tgt", "trg", "output", "label", "labels", "right", "correct", "corrected", "correction", "edited"),
+    *("after", "to", "clean", "spelling", "reference", "ref", "prediction", "gold", "y"),
+}
 
 
 @dataclass(frozen=True)
@@ -84,19 +93,30 @@ def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[
         lines, delimiter="\t" if tsv else ",", quoting=csv.QUOTE_NONE if tsv else csv.QUOTE_MINIMAL, strict=True
     )
     names = (source or "source", target or "target")
-    first, second, width = 0, 1, 2
+    first, second, width, begun = 0, 1, 2, False
     try:
-        for number, row in enumerate(reader):
-            named = source is not None or target is not None or len(row) != 2 or not {*names}.isdisjoint(row)
-            if number == 0 and named:
-                first, second, width = (*_columns(f"{path}:1", row, *names), len(row))
-                continue
+        for row in reader:
+            if not "".join(row).strip() and len(row) < 2:
+                continue  # a blank line
+            if not begun:
+                begun, where = True, f"{path}:{reader.line_num}"
+                if source is not None or target is not None or len(row) != 2 or not {*names}.isdisjoint(row):
+                    first, second, width = (*_columns(where, row, *names), len(row))
+                    continue
+                if HEADERS.issuperset(name.strip().casefold() for name in row):
+                    _warn_of_header(where, row)
             if len(row) != width:
                 raise DataError(f"{path}:{reader.line_num}: {len(row)} columns where {width} were expected")
             yield reader.line_num, row[first], row[second]
     except csv.Error as error:
         hint = "a quotation mark that is never closed" if "end of data" in str(error) else str(error)
         raise DataError(f"{path}:{reader.line_num}: {hint}") from None
+
+
+def _warn_of_header(where: str, row: list[str]) -> None:
+    options = f"--source-column {shlex.quote(row[0])} --target-column {shlex.quote(row[1])}"
+    message = f"{where}: {row[0]!r}, {row[1]!r} is read as a pair; if it is a header, name the columns: {options}"
+    warnings.warn(message, DataWarning, stacklevel=2)
 
 
 def _columns(where: str, names: list[str], source: str, target: str) -> tuple[int, int]:

@@ -3,12 +3,15 @@
     scores-SPLIT.json        metrics with intervals, by edits and by length, training cost, a few examples with steps
     predictions-SPLIT.jsonl  one line per pair
 
-The decoding is part of the name: scores-test-beam-10-verified.json.
+The decoding is part of the name, and so are data that are not the run's own:
+scores-test-beam-10-verified.json, scores-test-confidence-0.9.json, scores-other-NAME-HASH-all.json.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +19,10 @@ from pydantic import BaseModel, ConfigDict
 
 from stepedit.config import RunConfig, checked
 from stepedit.data.dataset import load_splits
+from stepedit.data.location import Location, label, of_run
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
-from stepedit.errors import DataError, located
+from stepedit.errors import DataError, DataWarning, located
 from stepedit.evaluation import edit_metrics
 from stepedit.evaluation.evaluate import Evaluation, bootstrap_interval, breakdown, evaluate_pairs
 from stepedit.evaluation.paper import paper_result
@@ -61,6 +65,9 @@ class RunScores(BaseModel):
     verify: bool
     min_confidence: float
     lexicon: bool = False
+    data: str | None = None  # name of the file or folder; None: generated
+    data_hash: str | None = None
+    own_data: bool = True  # those that the run was trained with
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean and 95 % interval
     finished: float
@@ -82,33 +89,57 @@ def evaluate(
     data: dict[str, Pairs] | None = None,
     progress: Progress | None = None,
     chrf: bool = False,
+    location: Location | None = None,
+    changed_data: bool = False,
 ) -> RunScores:
-    """Score a run on a split of its own data, or of other pairs, and write the scores to its folder."""
+    """Score a run on a split of its own data, or of other pairs, and write the scores to its folder.
+
+    Other pairs are named by their `location`. `changed_data`: the run's data may have changed since, and count as
+    other ones then. If the folder cannot be written, there is a DataWarning.
+    """
     editor = Editor.load(folder)
     path = editor.folder or Path(folder)
     decoding = resolve(decoding or Decoding(), editor.method, editor.min_confidence)
-    splits = load_splits(editor.run, whole=split) if data is None else data
+    if data is None:
+        splits = load_splits(editor.run, whole=split, folder=path, changed=changed_data)
+        location = of_run(editor.run, path, changed_data) if editor.run.data is not None else None
+    else:
+        splits = data
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]
     evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
-    scores = _scores(editor, splits, split, evaluation, decoding, path, own_data=data is None)
+    digest = location.hash() if location else _hash_of(pairs) if data is not None else None
+    own_data = data is None and editor.run.data_hash in (None, digest)
+    scores = _scores(editor, splits, split, evaluation, decoding, path, own_data).model_copy(
+        update={"data": location.name if location else None, "data_hash": digest, "own_data": own_data}
+    )
     task = editor.method.task
     if task.open_vocabulary:
         table = edit_metrics.compare(task.vocabulary, pairs, evaluation.predictions, chrf)
         scores = scores.model_copy(update={"summary": table})
     if model_folder.is_shipped(path):
         return scores  # the models that come with stepedit are not changed
-    name = f"{split}{decoding.suffix(editor.min_confidence)}"
-    _write_predictions(path / f"predictions-{name}.jsonl", task.vocabulary, pairs, evaluation)
-    if data is None:
+    name = f"{split}{decoding.suffix()}"
+    if not own_data:
+        name = f"{label(scores.data or 'pairs', digest or '')}-{name}"
+    try:
+        _write_predictions(path / f"predictions-{name}.jsonl", task.vocabulary, pairs, evaluation)
         write_atomic(path / f"scores-{name}.json", scores.model_dump_json(indent=1).encode())
+    except OSError as error:
+        warnings.warn(f"{path}: the scores were not written: {error.strerror}", DataWarning, stacklevel=2)
     return scores
 
 
+def _hash_of(pairs: Pairs) -> str:
+    """Return a hash of pairs that came without their location."""
+    sides = (np.ascontiguousarray(side.ids).tobytes() for side in (pairs.sources, pairs.targets))
+    return sha256(b"".join(sides)).hexdigest()
+
+
 def read_scores(folder: Path, split: str = "test") -> RunScores | None:
-    """Return the scores of greedy decoding that `evaluate` wrote; None if there are none, DataError if damaged."""
-    path = folder / f"scores-{split}.json"
+    """Return the scores of greedy decoding at the model's threshold; None if there are none, DataError if damaged."""
+    path = folder / f"scores-{split}{Decoding(min_confidence=model_folder.read_tuned(folder)).suffix()}.json"
     if not path.exists():
         return None
     value = read_json(path)

@@ -42,7 +42,7 @@ def tune(folder: Path, progress: Progress | None = None) -> list[Choice]:
     editor = Editor.load(path)
     if not editor.method.iterative:
         raise UserError(f"a confidence threshold needs actions, which {editor.method.name} has none of")
-    pairs = load_splits(editor.run)["val"]
+    pairs = load_splits(editor.run, folder=path)["val"]
     outcomes = predict(editor.policy, editor.method, pairs.sources.rows(), trace=True, progress=progress)
     confidences = sorted({step.confidence for outcome in outcomes for step in outcome.trace})
     if not confidences:

@@ -157,13 +157,18 @@ def _row(setting: Setting, runs: list[FinishedRun], problems: list[str]) -> Row:
     runs = sorted(runs, key=lambda each: (-each.scores.training_steps, str(each.folder)))
     for each in runs:
         seed = each.run.seed
-        if each.run.data != runs[0].run.data:
+        if _data_of(each.run) != _data_of(runs[0].run):
             problems.append(f"{each.folder}: trained on other data than {runs[0].folder}, which is shown")
         elif seed in chosen:
             problems.append(f"{each.folder}: {chosen[seed].folder} is the same with more steps, and is shown")
         else:
             chosen[seed] = each
     return Row(setting, tuple(chosen.values()))
+
+
+def _data_of(run: RunConfig) -> str | None:
+    """Return what tells the data of runs apart, wherever they are."""
+    return run.data_hash or run.data
 
 
 def _read(folder: Path) -> FinishedRun:

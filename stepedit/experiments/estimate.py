@@ -52,7 +52,7 @@ def estimate(cells: Sequence[Cell], out: Path, threads: int, progress: Progress 
     costs = []
     for number, cell in enumerate(cells):
         request, now = cell.request(), state(cell, out)
-        shape = request.settings.model_dump_json(exclude={"seed", "num_examples", "data"})
+        shape = request.settings.model_dump_json(exclude={"seed", "num_examples", "data", "data_hash"})
         if now != "finished" and shape not in times:
             with located(cell.name):
                 times[shape] = step_time(request, threads)

@@ -83,8 +83,9 @@ def difference(run: RunConfig, request: RunRequest) -> str:
 
 
 def _flat(settings: RunSettings) -> dict[str, Any]:
-    """Return all settings in one dictionary, without arguments that are learned from the data."""
+    """Return all settings in one dictionary, without arguments that are learned from the data, and where those are."""
     names = set(RunSettings.model_fields) - {"device", "task_args", "training"}
+    names -= {"data", "target_file"} if settings.data_hash else set()
     return settings.model_dump(include=names) | settings.training.model_dump() | user_task_args(settings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from stepedit.errors import DataError
@@ -40,7 +40,7 @@ def batches(lines: Iterator[Line]) -> Iterator[tuple[list[Line], int]]:
             return
 
 
-def in_processes(work: Work[Result], lines: Iterator[Line], num_workers: int) -> Iterator[Result]:
+def in_processes(work: Work[Result], lines: Iterator[Line], num_workers: int) -> Generator[Result]:
     """Apply `work` to batches of lines in several processes; yield results in order, a few batches ahead at most."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context

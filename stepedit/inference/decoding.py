@@ -13,8 +13,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stepedit.config import explain, refuse_unknown
 from stepedit.errors import UserError
 from stepedit.methods.base import Method
 from stepedit.text.lexicon import Lexicon
@@ -23,14 +24,21 @@ from stepedit.text.lexicon import Lexicon
 class Decoding(BaseModel):
     """Decoding options. `lexicon` is a `Lexicon` or the path of a file of words."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
     reads_files: ClassVar[bool] = True  # a request from elsewhere must not name files
 
     def __init__(self, **values: Any) -> None:
-        if self.reads_files and isinstance(values.get("lexicon"), str | Path):  # its errors are not pydantic's
+        if not self.reads_files:
+            super().__init__(**values)  # the server reports errors of its own
+            return
+        refuse_unknown(type(self), values)
+        if isinstance(values.get("lexicon"), str | Path):
             values["lexicon"] = Lexicon.read(Path(values["lexicon"]))
-        super().__init__(**values)
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise UserError(explain(error)) from None
 
     beam_size: int = Field(1, ge=1, le=100, description="Beam size; 1 is greedy decoding.")
     verify: bool = Field(False, description="Take the first result that the task's verifier accepts.")
@@ -52,10 +60,9 @@ class Decoding(BaseModel):
         """Whether more than the most probable action is followed."""
         return self.beam_size > 1 or self.verify or self.lexicon is not None
 
-    def suffix(self, tuned: float) -> str:
-        """Return the part of a file name that tells this decoding from greedy decoding at the tuned threshold."""
-        default = 0.0 if self.searches else tuned
-        confidence = "" if self.min_confidence in (None, default) else f"-confidence-{self.min_confidence:g}"
+    def suffix(self) -> str:
+        """Return the part of a file name that tells this decoding from greedy decoding without a threshold."""
+        confidence = f"-confidence-{self.min_confidence:g}" if self.min_confidence else ""
         beam = f"-beam-{self.beam_size}" * (self.beam_size > 1)
         return beam + "-lexicon" * (self.lexicon is not None) + "-verified" * self.verify + confidence
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
@@ -24,6 +25,8 @@ from stepedit.inference.predict import batch_size, predict
 from stepedit.methods.base import Method, Policy
 from stepedit.registry import PROGRAMMERS
 from stepedit.text.vocabulary import Vocabulary
+
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -134,10 +137,22 @@ class Editor:
         parts = [self.method.task.segments(row, vocabulary) for row in self._encode(texts, vocabulary)]
         return Sequences.from_rows([part.tokens for each in parts for part in each])
 
+    def refusals(self, texts: Sequence[str]) -> dict[int, str]:
+        """Return why texts cannot be edited, by their index; those that can are not in it."""
+        vocabulary, reasons = self.method.task.vocabulary.opened(), dict[int, str]()
+        for index, text in enumerate(texts):
+            try:
+                self._encode([text], vocabulary)
+            except DataError as error:
+                reasons[index] = str(error)
+        return reasons
+
     def _encode(self, texts: Sequence[str], vocabulary: Vocabulary, first_line: int = 1) -> list[list[int]]:
         rows = []
         for number, text in enumerate(texts, start=first_line):
             where = f"line {number}: " if len(texts) > 1 or first_line > 1 else ""
+            if SURROGATES.search(text):
+                raise DataError(f"{where}a lone surrogate, which is not a character")
             try:
                 rows.append(vocabulary.ids(vocabulary.split(text)))
             except DataError as error:
@@ -195,8 +210,7 @@ class Editor:
 
 def _load_weights(folder: Path, method: Method, run: RunConfig) -> Policy:
     """Return the network of a folder that has weights and no graph."""
-    if not (folder / model_folder.WEIGHTS).exists():
-        raise DataError(f"{folder}: no model here yet (neither {model_folder.GRAPH} nor {model_folder.WEIGHTS})")
+    model_folder.require_model(folder)
     if find_spec("torch") is None:
         raise UserError(f"{folder} has weights and no graph, which needs PyTorch: pip install 'stepedit[train]'")
     return PROGRAMMERS[run.training.programmer].load(folder, method, run.training)

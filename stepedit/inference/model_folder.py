@@ -30,7 +30,7 @@ import numpy.typing as npt
 from stepedit import __version__
 from stepedit.config import RunConfig, RunSettings, checked, preset
 from stepedit.errors import DataError, UserError, located
-from stepedit.files import read_json, write_atomic, write_json
+from stepedit.files import new_folder, read_json, write_atomic, write_json
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
 from stepedit.tasks.base import Task
@@ -46,10 +46,12 @@ Tensors = dict[str, npt.NDArray[Any]]
 # configuration
 
 
-def write_config(folder: Path, run: RunConfig, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Write configuration, vocabulary and model card."""
+def write_config(
+    folder: Path, run: RunConfig, inputs: Sequence[str], outputs: Sequence[str], name: str | None = None
+) -> None:
+    """Write configuration, vocabulary and model card, which calls the model by this name or the folder's."""
     write_json(folder / VOCABULARY, {"inputs": list(inputs), "outputs": list(outputs)})
-    write_atomic(folder / CARD, _card(run, folder.name).encode())
+    write_atomic(folder / CARD, _card(run, name or folder.name).encode())
     write_json(folder / CONFIG, {"format": FORMAT, "stepedit": __version__, **run.model_dump()})
 
 
@@ -99,7 +101,10 @@ def user_task_args(run: RunSettings) -> dict[str, Any]:
 
 def _card(run: RunConfig, name: str) -> str:
     """Return a model card."""
-    data = run.data or f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    data = f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    if run.data is not None:  # by name and content: where they were on some machine says nothing
+        digest = f", SHA-256 `{run.data_hash}`" if run.data_hash else ""
+        data = f"`{Path(run.data).name}`{digest}"
     options = "\n".join(f"| {key} | {value} |" for key, value in run.training.model_dump().items())
     args = ", ".join(f"{key}={value}" for key, value in user_task_args(run).items())
     return f"""# {name}: {run.task}, {run.method}, {run.mode}
@@ -120,12 +125,13 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 
 
 def training_command(run: RunConfig) -> str:
-    """Return the command that repeats a run."""
+    """Return the command that repeats a run; data have their names only."""
     values = run.training.model_dump()
     named = preset(run.preset)
     # defaults may depend on task and method, so all options are named but those of the preset
     changed = {key: value for key, value in values.items() if key not in named or value != named[key]}
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
+    run = without_paths(run)
     source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column")}
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
@@ -135,6 +141,12 @@ def training_command(run: RunConfig) -> str:
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
     words += [_flag(key, value) for key, value in parts.items() if value is not None]
     return " ".join(["stepedit train", run.task, *words, "--out RUN"])
+
+
+def without_paths(run: RunConfig) -> RunConfig:
+    """Return a configuration to share: data have their names only."""
+    paths = {name: getattr(run, name) for name in ("data", "target_file")}
+    return run.model_copy(update={name: Path(path).name for name, path in paths.items() if path})
 
 
 def _flag(name: str, value: object) -> str:
@@ -213,26 +225,47 @@ def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
 def export(folder: Path, out: Path, dtype: str | None = None) -> int:
     """Copy what editing needs of a run, as a graph with weights in `dtype`; return the size in bytes.
 
-    The default is float16; for a folder that has a graph and no weights, the graph as it is.
+    The default is float16; for a folder that has a graph and no weights, the graph as it is. The copy is made beside
+    its place and renamed, so that it is there completely or not at all.
     """
+    if out.exists():
+        raise DataError(f"{out} exists already; choose another folder")
     run, words = read_config(folder), read_json(folder / VOCABULARY)
+    require_model(folder)
+    if (folder / WEIGHTS).exists():
+        require_graph_makers()
     if not isinstance(words, dict) or set(words) != {"inputs", "outputs"}:
         raise DataError(f"{folder / VOCABULARY}: damaged")
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
-    out.mkdir(parents=True)
-    write_config(out, run, words["inputs"], words["outputs"])
-    for name in (METRICS, TUNED):
-        if (folder / name).exists():
-            write_atomic(out / name, (folder / name).read_bytes())
-    write_atomic(out / GRAPH, graph)
+    with new_folder(out) as copy:
+        write_config(copy, without_paths(run), words["inputs"], words["outputs"], out.absolute().name)
+        for name in (METRICS, TUNED):
+            if (folder / name).exists():
+                write_atomic(copy / name, (folder / name).read_bytes())
+        write_atomic(copy / GRAPH, graph)
     return sum(file.stat().st_size for file in out.iterdir())
+
+
+def require_model(folder: Path) -> None:
+    """Raise DataError if a run has neither weights nor a graph."""
+    if (folder / GRAPH).exists() or (folder / WEIGHTS).exists():
+        return
+    if read_metrics(folder):
+        raise DataError(f"{folder}: no model here (neither {WEIGHTS} nor {GRAPH})")
+    command = f"stepedit train --resume --out {folder}"
+    raise DataError(f"{folder}: no validation yet, so there is no model; continue with: {command}")
+
+
+def require_graph_makers() -> None:
+    """Raise UserError if what makes graphs is not installed."""
+    for name in ("torch", "onnx"):
+        if find_spec(name) is None:
+            raise UserError(f"making a graph needs {name}: pip install 'stepedit[train]'")
 
 
 def make_graph(folder: Path, dtype: str) -> bytes:
     """Return the graph of a run's best weights; UserError if what makes graphs is not installed."""
-    for name in ("torch", "onnx"):
-        if find_spec(name) is None:
-            raise UserError(f"making a graph needs {name}: pip install 'stepedit[train]'")
+    require_graph_makers()
     run = read_config(folder)
     weights, _ = read_tensors(folder / WEIGHTS)
     return PROGRAMMERS[run.training.programmer].graph(make_method(run), run.training, weights, dtype)
@@ -242,8 +275,6 @@ def _read_graph(folder: Path, dtype: str | None) -> bytes:
     """Return the graph of a folder without weights; UserError if its weights are not in `dtype`."""
     from stepedit.inference.onnx_runtime import Graph
 
-    if not (folder / GRAPH).exists():
-        raise DataError(f"{folder}: no model here yet (neither {WEIGHTS} nor {GRAPH})")
     stored = Graph(folder / GRAPH).facts.get("dtype")
     if dtype not in (None, stored):
         raise UserError(f"{folder} has a graph in {stored} and no weights to make one in {dtype} from")

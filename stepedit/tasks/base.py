@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
+from stepedit.config import explain
 from stepedit.editing import alignment
 from stepedit.editing.actions import Operation, Template
 from stepedit.editing.edits import Scripts
@@ -60,9 +61,7 @@ class Task(ABC):
         try:
             return TypeAdapter(cls).validate_python(dict(args))
         except ValidationError as error:
-            first = error.errors()[0]
-            location = first["loc"][-1] if first["loc"] else "arguments"
-            raise UserError(f"task {cls.name}: {location}: {first['msg']}, not {first['input']!r}") from None
+            raise UserError(f"task {cls.name}: {explain(error)}") from None
 
     @classmethod
     def arg_names(cls) -> list[str]:

@@ -7,12 +7,13 @@ from itertools import repeat
 from math import log1p
 from pathlib import Path
 
-from stepedit.errors import DataError
+from stepedit.errors import DataError, UserError, shown
 from stepedit.files import read_lines
 from stepedit.text import tokenization
 
 MAX_NEAR = 100  # words near a word
 CACHE_SIZE = 10_000  # words
+MAX_COUNT = 10**18
 
 
 class Lexicon:
@@ -25,6 +26,8 @@ class Lexicon:
         self.written: dict[str, str] = {}  # normalized word -> the word as the lexicon has it, in its order
         totals: dict[str, int] = {}
         for entry, count in zip(entries, counts or repeat(0), strict=False):
+            if not 0 <= count <= MAX_COUNT:
+                raise UserError(f"the count of {entry!r} is not between 0 and {MAX_COUNT:,}")
             for start, stop in tokenization.word_spans(entry):
                 word = tokenization.words(entry[start:stop])[0]
                 self.written.setdefault(word, entry[start:stop])
@@ -42,10 +45,10 @@ class Lexicon:
     def read(cls, path: Path) -> Lexicon:
         """Read a file: one word a line, and its count, if the first line has one."""
         lines = [(number, line.split()) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
-        counts = [int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else None for _, parts in lines]
+        counts = [_count(f"{path}:{number}", parts) for number, parts in lines]
         if counts[0] is not None and None in counts:
             odd = lines[counts.index(None)][0]
-            raise DataError(f"{path}: line {odd} has no count after its word, unlike line {lines[0][0]}")
+            raise DataError(f"{path}:{odd}: no count after the word, unlike in line {lines[0][0]}")
         counted = None if counts[0] is None else [count or 0 for count in counts]
         lexicon = cls([parts[0] for _, parts in lines], counted)
         if not lexicon.written:
@@ -82,3 +85,17 @@ class Lexicon:
             lengths = range(length - cutoff, length + cutoff + 1)
             self._lists[length, cutoff] = [known for each in lengths for known in self._of_length.get(each, [])]
         return self._lists[length, cutoff]
+
+
+def _count(where: str, parts: list[str]) -> int | None:
+    """Return the count in a line of a lexicon; None if there is none."""
+    if len(parts) == 1:
+        word, comma, count = parts[0].rpartition(",")
+        if comma and count.isdecimal() and tokenization.words(word):
+            raise DataError(f"{where}: a count is written after a space: {word} {count}")
+        return None
+    if not parts[1].isdecimal():
+        return None
+    if len(parts[1]) > len(str(MAX_COUNT)) or int(parts[1]) > MAX_COUNT:
+        raise DataError(f"{where}: the count {shown(parts[1])} is larger than {MAX_COUNT:,}")
+    return int(parts[1])

@@ -65,7 +65,12 @@ def split(text: str, level: Level) -> list[str]:
     """Tokenize a text."""
     if level == "char" or not text:
         return list(text)
-    return [token for piece in _pattern().findall(f" {text}") for token in _split_case(piece)]
+    return [token for piece in words_and_marks(text) for token in _split_case(piece)]
+
+
+def words_and_marks(text: str) -> list[str]:
+    """Return the words and marks of a text, each with the space before it, in the case that they have."""
+    return _pattern().findall(f" {text}") if text else []
 
 
 def _split_case(piece: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import yaml
 from stepedit.config import PAPER_PRESETS, Limits, RunConfig, RunSettings, TrainingConfig, checked, preset
 from stepedit.data import dataset as datasets
 from stepedit.data.dataset import Dataset
+from stepedit.data.location import Location
 from stepedit.errors import DataError, UserError, located
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
 from stepedit.tasks.base import Task
@@ -25,7 +26,7 @@ UNLIMITED = 100_000  # epochs
 TRAINING_SHARE = 0.85  # of a time budget; the rest is for validations and noise
 MIN_BATCHES = 8  # of an epoch of your own pairs
 DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
-RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training"))
+RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training", "data_hash"))
 LIMITS = tuple(Limits.model_fields)
 
 
@@ -64,6 +65,7 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
     args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
     task = _task(values["task"], dataset, args)
     settings = {name: values[name] for name in RUN_OPTIONS if name in values}
+    settings |= _identified(settings)
     settings |= {"task_args": asdict(task), "training": _training(values, task, dataset)}  # type: ignore[call-overload]
     return RunRequest(checked(RunSettings, settings), limits)
 
@@ -111,6 +113,14 @@ def _dataset(values: Mapping[str, Any]) -> Dataset | None:
     return datasets.read_splits(str(values["data"]), *(values.get(name) for name in DATA_OPTIONS[1:]))
 
 
+def _identified(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return where the data are, whatever folder one is in, and the hash of their content."""
+    if "data" not in settings:
+        return {}
+    paths = {name: Path(settings[name]).absolute() for name in ("data", "target_file") if name in settings}
+    return {"data_hash": Location(**paths).hash(), **{name: str(path) for name, path in paths.items()}}
+
+
 def _task_of(dataset: Dataset | None) -> str:
     """Return the task of data without a named task: the card's, or text."""
     if dataset is None:
@@ -133,6 +143,8 @@ def read_options(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise DataError(f"{path}{f':{mark.line + 1}' if mark else ''}: neither valid YAML nor JSON") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: a value in it cannot be read (a very long number, or nested too deeply)") from None
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise DataError(f"{path}: expected names and values of options")
     return {name.replace("-", "_"): value for name, value in values.items()}

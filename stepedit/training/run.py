@@ -13,7 +13,7 @@ from stepedit.config import RunConfig, RunSettings
 from stepedit.data.dataset import load_splits
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, UserError
-from stepedit.files import LOCK, locked
+from stepedit.files import LOCK, locked, write_atomic
 from stepedit.inference.editor import Editor
 from stepedit.inference.model_folder import PAIRS, read_config
 from stepedit.programmers import runtime
@@ -48,34 +48,58 @@ def train(
 
 @contextmanager
 def open_trainer(
-    folder: Path, options: Mapping[str, Any] | None, progress: Progress | None = None
+    folder: Path, options: Mapping[str, Any] | None, progress: Progress | None = None, pairs: bytes | None = None
 ) -> Iterator[Trainer]:
-    """Yield the trainer of a new run or, without options, of the folder's run; the folder is locked meanwhile."""
+    """Yield the trainer of a new run or, without options, of the folder's run; the folder is locked from the start.
+
+    `pairs` are those of `--data -`; they are stored in the folder, because they are needed again.
+    """
     distributed.init_from_environment()
     if options is None:
-        trainer = trainer_for(read_config(folder), folder, progress)
-    else:
-        refuse_existing(folder)
-        trainer = new_trainer(resolve(options), folder, progress)
-    with locked(folder) if trainer.rank == 0 else nullcontext():
+        read_config(folder)  # a folder without a run is not created
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; name a folder to be created")
+    with locked(folder) if distributed.rank() == 0 else nullcontext():
         if options is None:
+            trainer = trainer_for(read_config(folder), folder, progress)
             trainer.resume()
         else:
-            trainer.begin()
+            refuse_existing(folder)
+            with _stored(folder, pairs):
+                trainer = new_trainer(resolve(options), folder, progress)
+                trainer.begin()
         yield trainer
+
+
+@contextmanager
+def _stored(folder: Path, pairs: bytes | None) -> Iterator[None]:
+    """Store pairs of standard input in a run's folder; they are removed again if the run cannot begin."""
+    if pairs is None:
+        yield
+        return
+    if distributed.world_size() > 1:
+        raise UserError("--data - works in one process; write the pairs to a file first")
+    if (folder / PAIRS).exists():
+        raise DataError(f"{folder / PAIRS} exists already; choose another folder, or name it with --data")
+    write_atomic(folder / PAIRS, pairs)
+    try:
+        yield
+    except BaseException:
+        (folder / PAIRS).unlink()
+        raise
 
 
 def new_trainer(request: RunRequest, folder: Path, progress: Progress | None = None) -> Trainer:
     """Return the trainer of a new run, its length fitted to the request; nothing is written yet."""
     _prepare(request.limits.threads)
-    pairs = _load(request.settings, progress)
+    pairs = _load(request.settings, progress, folder)
     return Trainer(plan(request, folder, pairs), folder, pairs)
 
 
 def trainer_for(run: RunConfig, folder: Path, progress: Progress | None = None) -> Trainer:
     """Return the trainer of a run that is configured already."""
     _prepare(run.threads)
-    return Trainer(run, folder, _load(run, progress))
+    return Trainer(run, folder, _load(run, progress, folder))
 
 
 def _prepare(threads: int | None) -> None:
@@ -83,8 +107,8 @@ def _prepare(threads: int | None) -> None:
     torch.set_num_threads(threads or torch.get_num_threads())
 
 
-def _load(run: RunSettings, progress: Progress | None) -> dict[str, Pairs]:
-    pairs = load_splits(run, progress)
+def _load(run: RunSettings, progress: Progress | None, folder: Path) -> dict[str, Pairs]:
+    pairs = load_splits(run, progress, folder=folder)
     if not {"train", "val"} <= set(pairs):
         raise DataError(f"{run.data}: training needs splits called train and val, there are: {', '.join(pairs)}")
     return pairs
@@ -92,7 +116,5 @@ def _load(run: RunSettings, progress: Progress | None) -> dict[str, Pairs]:
 
 def refuse_existing(folder: Path) -> None:
     """Raise DataError if a new run's folder is not empty."""
-    if folder.is_file():
-        raise UserError(f"{folder} is a file; name a folder to be created")
     if folder.exists() and any(path.name not in (LOCK, PAIRS) for path in folder.iterdir()):
         raise DataError(f"{folder} exists already; choose another folder, or --resume to continue the run in it")

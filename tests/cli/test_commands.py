@@ -87,7 +87,7 @@ def test_a_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text("teh cat sat\tthe cat sat\na [b] c\ta [b] c\n")
     shown = stepedit("inspect", tmp_path / "p.tsv")
     assert shown.returncode == 0, shown.stderr
-    assert "edits    [teh → the] cat sat" in shown.stdout
+    assert "edits    [ teh→ the] cat sat" in shown.stdout
     assert "1 (50.0%)" in shown.stdout
     assert "source   a [b] c" in shown.stdout
 
@@ -106,7 +106,7 @@ def test_a_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
         (["generate", "aor", "--out", "full/file/deeper"], "full/file/deeper cannot be written"),
         (
             ["generate", "aor", "--num-examples", "many", "--out", "d"],
-            "--num-examples': Input should be a valid integer",
+            "--num-examples': must be a whole number",
         ),
         (["generate", "aor"], "Missing option '--out'"),
         (["genrate", "aor"], "No such command 'genrate'"),
@@ -235,12 +235,6 @@ def test_wrong_arguments_are_reported_without_any_input(words: list[str]) -> Non
     run = subprocess.run([*COMMAND, *words], capture_output=True, text=True, input="", check=False)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
-
-
-def test_the_line_of_an_unknown_token_is_its_number_in_the_input() -> None:
-    text = "6 10 9 5 2\n" * 1500 + "6 zz\n"
-    run = subprocess.run([*COMMAND, "edit", "aor"], capture_output=True, text=True, input=text, check=False)
-    assert run.stderr == "stepedit: line 1501: unknown token 'zz'\n"
 
 
 def test_a_text_may_begin_with_a_dash() -> None:

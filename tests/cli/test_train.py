@@ -238,10 +238,10 @@ def test_a_run_can_use_existing_splits_and_a_configuration_file(name: str, conte
         (["train", "--out", "x"], "which task?"),
         (["train", "sort", "--method", "tagger", "--out", "x"], "unknown method 'tagger' (did you mean 'tagging'?)"),
         (["train", "sort", "--mode", "onlin", "--out", "x"], "mode: "),
-        (["train", "sort", "--hidden-size", "two", "--out", "x"], "--hidden-size': Input should be a valid integer"),
+        (["train", "sort", "--hidden-size", "two", "--out", "x"], "--hidden-size': must be a whole number"),
         (
             ["train", "sort", "--hidden-size", "2", "--out", "x"],
-            "hidden_size: Input should be greater than or equal to 4",
+            "hidden_size: must be at least 4, not 2",
         ),
         (["train", "sort", "--preset", "bsae", "--out", "x"], "unknown preset 'bsae' (did you mean 'base'?)"),
         (["train", "sort", "--num-examples", "40", "--out", "x"], "do not fill one batch"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from stepedit.data import dataset
 from stepedit.data.dataset import Card
 from stepedit.data.readers import Lines
-from stepedit.errors import DataError
+from stepedit.errors import DataError, DataWarning
 from stepedit.registry import TASKS
 
 SPLITS = {"train": Lines(["a b", "c"], ["a", "c d"]), "val": Lines(["e"], ["f"]), "test": Lines(["g"], ["h"])}
@@ -261,10 +262,13 @@ dataset.write(Path(sys.argv[1]), {"train": lines, "val": lines, "test": lines}, 
 
 def test_a_leftover_with_our_own_process_id_is_removed(tmp_path: Path) -> None:
     """Process ids are reused, above all in containers."""
-    (tmp_path / f".set.partial-{os.getpid()}-abc").mkdir()
-    (tmp_path / f".set.partial-{os.getppid()}-abc").mkdir()  # of a live process
+    prefix = f".set.partial-{platform.node().partition('.')[0]}"
+    (tmp_path / f"{prefix}-{os.getpid()}-abc").mkdir()
+    others = {f"{prefix}-{os.getppid()}-abc", f".set.partial-elsewhere-{os.getpid()}-abc"}  # live, or not ours
+    for name in others:
+        (tmp_path / name).mkdir()
     dataset.write(tmp_path / "set", SPLITS, Card())
-    assert {path.name for path in tmp_path.iterdir()} == {"set", f".set.partial-{os.getppid()}-abc"}
+    assert {path.name for path in tmp_path.iterdir()} == {"set", *others}
 
 
 @pytest.mark.parametrize(
@@ -292,3 +296,39 @@ def test_the_task_is_the_one_named_or_that_of_the_card(tmp_path: Path) -> None:
     named = dataset.task_of(bare, "aor")
     assert named is not None
     assert named.numbers == 6  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("p.tsv", b"\xef\xbb\xbfa b\tc\r\n\r\n \nd\te\r\n"),
+        ("p.tsv", b"\xef\xbb\xbfsource\ttarget\r\n\r\na b\tc\r\n\nd\te"),
+        ("p.csv", b'\xef\xbb\xbf\r\nsource,target\r\n\r\na b,c\r\n\n"d",e\r\n'),
+        ("p.jsonl", b'\xef\xbb\xbf{"source": "a b", "target": "c"}\r\n\r\n\n{"source": "d", "target": "e"}\r\n'),
+    ],
+)
+def test_byte_order_mark_blank_lines_and_crlf_are_no_part_of_pairs(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert dataset.read(tmp_path / name).splits == {"all": Lines(["a b", "d"], ["c", "e"])}
+
+
+def test_blank_lines_of_parallel_files_stay_aligned(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xef\xbb\xbfa\r\n\r\nb\r\n")
+    (tmp_path / "y").write_bytes(b"c\n\nd\n")
+    assert dataset.read(tmp_path / "x", target_file=tmp_path / "y").splits["all"] == Lines(
+        ["a", "", "b"], ["c", "", "d"]
+    )
+
+
+@pytest.mark.parametrize("header", ["input,output", "Wrong,Right", "text,label", "Source,Target"])
+def test_a_row_that_looks_like_a_header_is_a_pair_with_a_warning(header: str, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(f"{header}\na,b\n")
+    first, second = header.split(",")
+    with pytest.warns(DataWarning, match=f"p.csv:1: .*--source-column {first} --target-column {second}"):
+        assert dataset.read(tmp_path / "p.csv").splits["all"].sources == [first, "a"]
+    assert dataset.read(tmp_path / "p.csv", first, second).splits["all"].sources == ["a"]
+
+
+def test_an_ordinary_first_row_gets_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("inputt,input\na,b\n")
+    assert len(dataset.read(tmp_path / "p.csv").splits["all"]) == 2

@@ -61,7 +61,7 @@ def custom(folder: Path) -> None:
     [
         (lambda folder: (folder / "model.onnx").write_bytes(b"garbage"), "model.onnx: damaged"),
         (lambda folder: (folder / "model.onnx").write_bytes(b""), "model.onnx: "),
-        (lambda folder: (folder / "model.onnx").unlink(), "no model here yet"),
+        (lambda folder: (folder / "model.onnx").unlink(), "no model here"),
         (lambda folder: changed(folder, stepedit_format="99"), "not a graph of this version"),
         (lambda folder: changed(folder, kind="oracle"), "a graph of kind 'oracle'"),
         (foreign, "not a graph of this version"),

@@ -107,9 +107,14 @@ def test_graphs_edit_the_same_as_the_weights(run: Path, tmp_path: Path) -> None:
     assert "model.onnx: damaged" in stepedit("edit", tmp_path / "graph", "aqa").stderr
 
 
-def test_the_tuned_threshold_is_stored_and_can_be_overridden(run: Path, tmp_path: Path) -> None:
+def test_the_tuned_threshold_is_stored_and_can_be_overridden(run: Path, pairs: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     assert stepedit("export", run, "--out", copy, "--dtype", "float32").returncode == 0
+    alone = stepedit("tune", copy)
+    assert (alone.returncode, f"put {pairs.name} into {copy}" in alone.stderr) == (2, True), (
+        "it has no path to its data"
+    )
+    shutil.copy(pairs, copy)
     tuned = stepedit("tune", copy)
     assert tuned.returncode == 0, tuned.stderr
     assert tuned.stdout.count("<- chosen") == 1

@@ -37,5 +37,27 @@ def test_log_frequencies_have_mean_zero_and_a_missing_count_is_named(tmp_path: P
     path.write_text("ward of the state\ncatch 22\n")
     assert set(Lexicon.read(path).log_frequency.values()) == {0.0}
     path.write_text("ward 9\n\nword\n")
-    with pytest.raises(DataError, match="line 3 has no count after its word, unlike line 1"):
+    with pytest.raises(DataError, match=":3: no count after the word, unlike in line 1"):
         Lexicon.read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("of 3\nthe " + "9" * 400 + "\n", ":2: the count '9999"),
+        ("the " + "9" * 5000 + "\n", ":1: the count '9999"),
+        ("the,5\nof,3\n", ":1: a count is written after a space: the 5"),
+    ],
+)
+def test_a_count_that_cannot_be_meant_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text(content)
+    with pytest.raises(DataError) as caught:
+        Lexicon.read(tmp_path / "words.txt")
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("count", [-1, 10**400])
+def test_counts_in_python_have_bounds(count: int) -> None:
+    with pytest.raises(ValueError, match="the count of 'the' is not between 0 and"):
+        Lexicon(["the"], [count])

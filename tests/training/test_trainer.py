@@ -220,7 +220,7 @@ def without_graph(folder: Path) -> Path:
         (lambda folder: (folder / "vocabulary.json").write_text("[]"), "not the vocabulary of the task"),
         (lambda folder: (folder / "model.onnx").write_bytes(b"garbage"), "model.onnx: damaged"),
         (lambda folder: without_graph(folder).write_bytes(b"garbage"), "model.safetensors: damaged"),
-        (lambda folder: without_graph(folder).unlink(), "no model here yet"),
+        (lambda folder: without_graph(folder).unlink(), "no model here"),
     ],
 )
 def test_a_damaged_run_is_reported_in_one_line(damage: Callable[[Path], object], message: str, tmp_path: Path) -> None:
