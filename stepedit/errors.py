@@ -12,6 +12,10 @@ class DataError(UserError):
     """Text, files or settings that cannot be used."""
 
 
+class DataWarning(UserWarning):
+    """Data that can be used, but are perhaps not what is meant; the command line prints the message."""
+
+
 class PairError(DataError):
     """A pair that does not belong to its task."""
 

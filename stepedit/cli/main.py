@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import wraps
 from importlib import import_module
@@ -14,12 +15,15 @@ import typer
 
 from stepedit import __version__
 from stepedit.cli.arguments import Command, mark_text, with_plugins
-from stepedit.errors import UserError
+from stepedit.errors import DataWarning, UserError
 
 COMMANDS = (
     *("tasks", "expert", "generate", "inspect", "corrupt", "train", "evaluate", "tune", "edit", "export"),
     *("sweep", "report", "serve"),
 )
+
+
+_python_shows = warnings.showwarning
 
 
 def reporting_errors(command: Command) -> Command:
@@ -72,8 +76,17 @@ def about(
     """Neural text editing, one edit at a time."""
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Print a warning about data as one line; others as Python does."""
+    if issubclass(category, DataWarning):
+        typer.echo(f"stepedit: warning: {message}", err=True)
+    else:
+        _python_shows(message, category, *where)
+
+
 def main() -> None:
     """Run a command."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal does not have is no reason to fail

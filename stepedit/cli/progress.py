@@ -51,7 +51,7 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
         plugins = "".join(f" --plugin {path}" for path in loaded_plugins())
         command = f"stepedit train --resume --out {out}{plugins}"
         raise UserError(f"stopped at step {trainer.state.step:,}; resume with: {command}")
-    metric, state = trainer.method.task.early_stopping_metric, trainer.state
+    metric, state = trainer.method.task.objective, trainer.state
     lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {state.best_epoch}; saved in {out}"))
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepedit import __version__
 from stepedit.config import RunSettings
-from stepedit.data.families import families
+from stepedit.data.families import families, overlap
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
@@ -44,6 +44,7 @@ class Card(BaseModel):
     task: str | None = None
     task_args: dict[str, Any] = {}
     num_examples: int | None = None
+    disjoint_sources: bool = False
     seed: int | None = None
     splits: dict[str, int] = {}
 
@@ -63,6 +64,24 @@ def split_slices(size: int) -> dict[str, slice]:
         raise DataError(f"num_examples must be at least {MIN_SIZE}, so that no split is empty; not {size}")
     first, second = size * 70 // 100, size * 85 // 100
     return dict(zip(SPLITS, (slice(0, first), slice(first, second), slice(second, size)), strict=True))
+
+
+def split_pairs(pairs: Pairs, seed: int, disjoint_sources: bool = False) -> dict[str, Pairs]:
+    """Return generated pairs in splits; with `disjoint_sources`, all pairs of a source are in the same split."""
+    parts = split_slices(len(pairs))
+    if not disjoint_sources:
+        return {name: pairs.take(part) for name, part in parts.items()}
+    _, groups = np.unique(pairs.sources.keys(), return_inverse=True)
+    ranks = np.random.default_rng([seed, 1]).permutation(int(groups.max()) + 1)[groups]
+    rows = np.argsort(ranks, kind="stable")
+    # a split ends with the last pair of a source
+    first, second = (
+        int(np.searchsorted(ranks[rows], ranks[rows[parts[name].stop - 1]], "right")) for name in SPLITS[:2]
+    )
+    bounds = dict(zip(SPLITS, (slice(0, first), slice(first, second), slice(second, len(pairs))), strict=True))
+    if any(part.start == part.stop for part in bounds.values()):
+        raise DataError("there are too few different sources for splits that share none; generate more examples")
+    return {name: pairs.take(rows[part]) for name, part in bounds.items()}
 
 
 # writing
@@ -168,6 +187,17 @@ def read_splits(
     return Dataset(split_by_family(dataset.splits["all"]), dataset.card, dataset.path)
 
 
+def overlap_warning(dataset: Dataset, text: bool) -> str | None:
+    """Return one line about held-out pairs that are in train, too, if there are any; families are those of text."""
+    if "train" not in dataset.splits:
+        return None
+    found = {
+        name: overlap(dataset.splits["train"], lines, text) for name, lines in dataset.splits.items() if name != "train"
+    }
+    parts = [each.describe(name) for name, each in found.items() if each]
+    return f"{dataset.path}: {'; '.join(parts)}" if parts else None
+
+
 def split_by_family(lines: Lines) -> dict[str, Lines]:
     """Split pairs about 80/10/10 by a hash of each family's smallest text; a family is in one split as a whole."""
     groups: dict[int, list[int]] = {}
@@ -210,18 +240,44 @@ def task_of(dataset: Dataset, name: str | None = None) -> Task | None:
     return None if name is None else task_for(dataset, name, {})
 
 
-def load_splits(run: RunSettings, progress: Progress | None = None, whole: str | None = None) -> dict[str, Pairs]:
-    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut."""
-    task = TASKS[run.task].from_args(run.task_args)
+@dataclass(frozen=True)
+class Loaded:
+    """The splits of a run, encoded by a task; an open vocabulary knows the unknown tokens of its own pairs only."""
+
+    task: Task
+    pairs: dict[str, Pairs]
+    read: dict[str, Lines] = field(default_factory=dict)  # nothing if they were generated
+
+    def lines(self, name: str) -> Lines:
+        """Return a split as text; where tokens are separated by spaces, by one each."""
+        if self.task.open_vocabulary and name in self.read:
+            return self.read[name]
+        pairs, decode = self.pairs[name], self.task.vocabulary.decode
+        return Lines(decode(pairs.sources), decode(pairs.targets))
+
+
+def load_splits(
+    run: RunSettings, task: Task, progress: Progress | None = None, whole: str | None = None
+) -> dict[str, Pairs]:
+    """Return the splits of a run as pairs; see `load`."""
+    return load(run, task, progress, whole).pairs
+
+
+def load(run: RunSettings, task: Task, progress: Progress | None = None, whole: str | None = None) -> Loaded:
+    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut.
+
+    `task` must be the one that the pairs are used with, not an equal one.
+    """
     if run.data is not None:
         if not Path(run.data).exists():
             raise DataError(
                 f"{run.data}: the training pairs of this run are not here; `evaluate` takes other pairs with --data"
             )
         dataset = read_splits(run.data, run.target_file, run.source_column, run.target_column)
-        return {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
+        encoded = {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
+        return Loaded(task, encoded, dataset.splits)
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
-    return {name: pairs.take(part) for name, part in split_slices(run.num_examples).items()}
+    return Loaded(task, split_pairs(pairs, run.seed, run.disjoint_sources))
 
 
 def _read_folder(folder: Path) -> Dataset:

@@ -9,24 +9,27 @@ The decoding is part of the name: scores-test-beam-10-verified.json.
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from stepedit.config import RunConfig, checked
-from stepedit.data.dataset import load_splits
+from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning
+from stepedit.data.readers import Lines
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
-from stepedit.errors import DataError, located
+from stepedit.errors import DataError, DataWarning, located
 from stepedit.evaluation import edit_metrics
-from stepedit.evaluation.evaluate import Evaluation, bootstrap_interval, breakdown, evaluate_pairs
+from stepedit.evaluation.evaluate import Evaluation, breakdown, evaluate_pairs
 from stepedit.evaluation.paper import paper_result
 from stepedit.files import read_json, write_atomic
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.editor import Editor
 from stepedit.inference.predict import BATCH_SIZE
+from stepedit.inference.trained_on import TrainedOn, read_trained_on
 from stepedit.tasks.base import Progress, Task
 from stepedit.text.vocabulary import Vocabulary
 
@@ -63,23 +66,27 @@ class RunScores(BaseModel):
     lexicon: bool = False
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean and 95 % interval
+    grouped_metric: str = ""  # the metric of by_edits, by_length and by_seen: a score per pair
     finished: float
     paper: dict[str, float] | None
     by_edits: dict[int, tuple[int, float]]
     by_length: dict[int, tuple[int, float]]
+    by_seen: dict[str, tuple[int, float]] = {}  # where sources of the split were trained on: those, and the others
+    trained_on: int | None = None  # pairs whose target was trained on; None: not known
     parameters: int
     training_steps: int
     training_seconds: float
     training_finished: bool
     examples: list[Example]
-    summary: dict[str, dict[str, float]] = {}  # for text: edit metrics, beside those of copying the source
+    edit_unit: str = ""  # for text: what edits are counted in, char or word
+    summary: dict[str, dict[str, tuple[float, float | None, float | None]]] = {}  # edit metrics, and of copied sources
 
 
 def evaluate(
     folder: str | Path,
     split: str = "test",
     decoding: Decoding | None = None,
-    data: dict[str, Pairs] | None = None,
+    data: dict[str, Lines] | None = None,
     progress: Progress | None = None,
     chrf: bool = False,
 ) -> RunScores:
@@ -87,16 +94,19 @@ def evaluate(
     editor = Editor.load(folder)
     path = editor.folder or Path(folder)
     decoding = resolve(decoding or Decoding(), editor.method, editor.min_confidence)
-    splits = load_splits(editor.run, whole=split) if data is None else data
-    if split not in splits:
-        raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
-    pairs = splits[split]
-    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
-    scores = _scores(editor, splits, split, evaluation, decoding, path, own_data=data is None)
     task = editor.method.task
+    splits = load(editor.run, task, whole=split) if data is None else _encoded(task, data, split)
+    if split not in splits.pairs:
+        raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs)}")
+    pairs = splits.pairs[split]
+    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
+    scores = _scores(editor, splits.pairs, split, evaluation, decoding, path, own_data=data is None)
+    scores = _with_seen(scores, evaluation, task, pairs, _trained_on(path, splits, own_data=data is None))
+    _warn(scores, editor.run, splits, own_data=data is None)
     if task.open_vocabulary:
         table = edit_metrics.compare(task.vocabulary, pairs, evaluation.predictions, chrf)
-        scores = scores.model_copy(update={"summary": table})
+        unit = str(editor.run.task_args.get("level", ""))
+        scores = scores.model_copy(update={"summary": table, "edit_unit": unit})
     if model_folder.is_shipped(path):
         return scores  # the models that come with stepedit are not changed
     name = f"{split}{decoding.suffix(editor.min_confidence)}"
@@ -127,10 +137,11 @@ def _scores(
     folder: Path,
     own_data: bool,
 ) -> RunScores:
-    task, run, rng, pairs = editor.method.task, editor.run, np.random.default_rng(0), splits[split]
+    task, run, pairs = editor.method.task, editor.run, splits[split]
     num_examples, needed = _training_size(run, splits, own_data), _edits_needed(task, pairs)
     theirs = paper_result(run.task, run.method, run.mode, run.task_args, num_examples)
-    headline = evaluation.scores[task.metrics[0]]
+    grouped = task.objective if task.objective in evaluation.scores else "sequence"
+    each = evaluation.scores[grouped]
     steps, seconds = _training_cost(folder)
     return RunScores(
         task=run.task,
@@ -143,20 +154,61 @@ def _scores(
         verify=decoding.verify,
         min_confidence=decoding.min_confidence or 0.0,
         lexicon=decoding.lexicon is not None,
-        headline=task.metrics[0],
-        metrics={
-            name: (float(each.mean()), *bootstrap_interval(each, rng)) for name, each in evaluation.scores.items()
-        },
+        headline=task.objective,
+        metrics={name: evaluation.figure(name) for name in evaluation.metrics},
+        grouped_metric=grouped,
         finished=sum(outcome.finished for outcome in evaluation.outcomes) / len(pairs),
         paper=theirs.metrics if theirs else None,
-        by_edits=breakdown(headline, needed),
-        by_length=breakdown(headline, pairs.sources.lengths),
+        by_edits=breakdown(each, needed),
+        by_length=breakdown(each, pairs.sources.lengths),
         parameters=editor.policy.num_parameters,
         training_steps=steps,
         training_seconds=seconds,
         training_finished=model_folder.is_finished(folder),
-        examples=_examples(editor, pairs, headline >= 1, needed > 0, decoding),
+        examples=_examples(editor, pairs, each >= 1, needed > 0, decoding),
     )
+
+
+def _encoded(task: Task, data: dict[str, Lines], split: str) -> Loaded:
+    """Return other pairs with the split to score encoded."""
+    return Loaded(task, {split: data[split].encode(task, whole=True)} if split in data else {}, data)
+
+
+def _trained_on(folder: Path, splits: Loaded, own_data: bool) -> TrainedOn | None:
+    """Return what a model was trained on: the training split, or what its folder says; None if neither is known."""
+    if not own_data:
+        return read_trained_on(folder)
+    lines = splits.lines("train") if "train" in splits.pairs else None
+    return TrainedOn.from_texts(lines.sources, lines.targets) if lines else None
+
+
+def _with_seen(
+    scores: RunScores, evaluation: Evaluation, task: Task, pairs: Pairs, trained: TrainedOn | None
+) -> RunScores:
+    """Return the scores with those of pairs whose source was trained on, and the number of targets that were."""
+    if trained is None:
+        return scores
+    sources, targets = (task.vocabulary.decode(side) for side in (pairs.sources, pairs.targets))
+    seen, each = trained.has_source(sources), evaluation.scores[scores.grouped_metric]
+    parts = {"source in train": seen, "source not in train": ~seen}
+    by_seen = {name: (int(rows.sum()), float(each[rows].mean())) for name, rows in parts.items() if rows.any()}
+    found = {"by_seen": by_seen if seen.any() else {}, "trained_on": int(trained.has_target(targets).sum())}
+    return scores.model_copy(update=found)
+
+
+def _warn(scores: RunScores, run: RunConfig, splits: Loaded, own_data: bool) -> None:
+    """Warn if pairs of the split were trained on."""
+    message = None
+    if not own_data and scores.trained_on:
+        message = (
+            f"of {scores.pairs:,} pairs, {scores.trained_on:,} have a target that the model was trained on; "
+            "the scores are not those of new pairs"
+        )
+    elif own_data and scores.split != "train" and run.data and Path(run.data).is_dir():
+        parts = {name: splits.lines(name) for name in ("train", scores.split) if name in splits.pairs}
+        message = overlap_warning(Dataset(parts, path=run.data), splits.task.open_vocabulary)
+    if message:
+        warnings.warn(message, DataWarning, stacklevel=3)
 
 
 def _edits_needed(task: Task, pairs: Pairs) -> IntArray:

@@ -7,6 +7,7 @@
     checkpoint.safetensors  the latest weights, optimizer and trainer state (training.checkpoint)
     metrics.jsonl           one line per validation
     README.md               a model card
+    trained-on.safetensors  hashes of the training texts (inference.trained_on)
     scores-SPLIT.json       metrics on a split (evaluation.scores)
     tuned.json              the tuned confidence threshold (evaluation.threshold)
     pairs.tsv               the data, if they came on standard input
@@ -38,6 +39,7 @@ from stepedit.tasks.base import Task
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 WEIGHTS, GRAPH, CHECKPOINT = "model.safetensors", "model.onnx", "checkpoint.safetensors"
 METRICS, TUNED, PAIRS = "metrics.jsonl", "tuned.json", "pairs.tsv"
+TRAINED_ON = "trained-on.safetensors"
 FORMAT = 3
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -74,12 +76,12 @@ def read_config(folder: Path) -> RunConfig:
     return run
 
 
-def make_task(run: RunConfig) -> Task:
+def make_task(run: RunSettings) -> Task:
     """Return the task of a run."""
     return TASKS[run.task].from_args(run.task_args)
 
 
-def make_method(run: RunConfig) -> Method:
+def make_method(run: RunSettings) -> Method:
     """Return the method of a run, for its task."""
     return METHODS[run.method](make_task(run))
 
@@ -99,6 +101,7 @@ def user_task_args(run: RunSettings) -> dict[str, Any]:
 def _card(run: RunConfig, name: str) -> str:
     """Return a model card."""
     data = run.data or f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    data += ", splits disjoint by source" if run.disjoint_sources else ""
     options = "\n".join(f"| {key} | {value} |" for key, value in run.training.model_dump().items())
     args = ", ".join(f"{key}={value}" for key, value in user_task_args(run).items())
     return f"""# {name}: {run.task}, {run.method}, {run.mode}
@@ -108,6 +111,8 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 - Edit: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
 - Evaluate: `stepedit evaluate {name}`
 - Training data: {data}
+- `{TRAINED_ON}` has a hash of every training target; `stepedit evaluate {name} --data OTHER` says how many of
+  the pairs it has met
 - Seed {run.seed}, at most {run.max_epochs:,} epochs; `metrics.jsonl` has the validation scores
 - Training command: `{training_command(run)}`
 - The weights are those with the best validation score. The model is for text of its task only.
@@ -129,6 +134,7 @@ def training_command(run: RunConfig) -> str:
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
     )
+    parts |= {"disjoint_sources": True} if run.disjoint_sources else {}
     parts |= {"seed": run.seed, "max_epochs": run.max_epochs, "eval_every": run.eval_every, "threads": run.threads}
     parts |= {"device": run.device} if run.device != "cpu" else {}
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
@@ -220,7 +226,7 @@ def export(folder: Path, out: Path, dtype: str | None = None) -> int:
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     out.mkdir(parents=True)
     write_config(out, run, words["inputs"], words["outputs"])
-    for name in (METRICS, TUNED):
+    for name in (METRICS, TUNED, TRAINED_ON):
         if (folder / name).exists():
             write_atomic(out / name, (folder / name).read_bytes())
     write_atomic(out / GRAPH, graph)

@@ -49,7 +49,7 @@ class EquationCorrection(ArithmeticTask):
     title: ClassVar[str] = "arithmetic equation correction"
     example: ClassVar[tuple[str, str] | None] = ("7 * 8 / 4 8 2 - == 6", "7 * 8 / 4 - 8 == 6")
     metrics: ClassVar[tuple[str, ...]] = ("sequence", "equation", "token", "holds")
-    early_stopping_metric: ClassVar[str] = "equation"
+    objective: ClassVar[str] = "equation"
 
     @cached_property
     def template(self) -> Template:
