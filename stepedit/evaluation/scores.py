@@ -101,8 +101,10 @@ def evaluate(
     pairs = splits.pairs[split]
     evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
     scores = _scores(editor, splits.pairs, split, evaluation, decoding, path, own_data=data is None)
-    scores = _with_seen(scores, evaluation, task, pairs, _trained_on(path, splits, own_data=data is None))
-    _warn(scores, editor.run, splits, own_data=data is None)
+    trained = _trained_on(path, splits, own_data=data is None)
+    if trained is not None:
+        scores = scores.model_copy(update=_seen(scores, evaluation, task, pairs, trained))
+    _warn(scores, editor.run, splits, trained, own_data=data is None)
     if task.open_vocabulary:
         table = edit_metrics.compare(task.vocabulary, pairs, evaluation.predictions, chrf)
         unit = str(editor.run.task_args.get("level", ""))
@@ -182,33 +184,37 @@ def _trained_on(folder: Path, splits: Loaded, own_data: bool) -> TrainedOn | Non
     return TrainedOn.from_texts(lines.sources, lines.targets) if lines else None
 
 
-def _with_seen(
-    scores: RunScores, evaluation: Evaluation, task: Task, pairs: Pairs, trained: TrainedOn | None
-) -> RunScores:
-    """Return the scores with those of pairs whose source was trained on, and the number of targets that were."""
-    if trained is None:
-        return scores
+def _seen(
+    scores: RunScores, evaluation: Evaluation, task: Task, pairs: Pairs, trained: TrainedOn
+) -> dict[str, dict[str, tuple[int, float]] | int]:
+    """Return the scores of pairs with and without a source that was trained on, and the number of such targets."""
     sources, targets = (task.vocabulary.decode(side) for side in (pairs.sources, pairs.targets))
     seen, each = trained.has_source(sources), evaluation.scores[scores.grouped_metric]
     parts = {"source in train": seen, "source not in train": ~seen}
     by_seen = {name: (int(rows.sum()), float(each[rows].mean())) for name, rows in parts.items() if rows.any()}
-    found = {"by_seen": by_seen if seen.any() else {}, "trained_on": int(trained.has_target(targets).sum())}
-    return scores.model_copy(update=found)
+    told_apart = seen.any() and trained.complete
+    return {"by_seen": by_seen if told_apart else {}, "trained_on": int(trained.has_target(targets).sum())}
 
 
-def _warn(scores: RunScores, run: RunConfig, splits: Loaded, own_data: bool) -> None:
+def _warn(scores: RunScores, run: RunConfig, splits: Loaded, trained: TrainedOn | None, own_data: bool) -> None:
     """Warn if pairs of the split were trained on."""
     message = None
-    if not own_data and scores.trained_on:
+    if not own_data and trained is not None and scores.trained_on:
+        least = "" if trained.complete else "at least "
         message = (
-            f"of {scores.pairs:,} pairs, {scores.trained_on:,} have a target that the model was trained on; "
+            f"of {scores.pairs:,} pairs, {least}{scores.trained_on:,} have a target that the model was trained on; "
             "the scores are not those of new pairs"
         )
-    elif own_data and scores.split != "train" and run.data and Path(run.data).is_dir():
-        parts = {name: splits.lines(name) for name in ("train", scores.split) if name in splits.pairs}
-        message = overlap_warning(Dataset(parts, path=run.data), splits.task.open_vocabulary)
+    elif own_data and _given_in_splits(run, splits) and scores.split != "train":
+        parts = {name: splits.lines(name) for name in ("train", scores.split)}
+        message = overlap_warning(Dataset(parts, path=str(run.data)), splits.task.open_vocabulary)
     if message:
         warnings.warn(message, DataWarning, stacklevel=3)
+
+
+def _given_in_splits(run: RunConfig, splits: Loaded) -> bool:
+    """Whether a run's data are a folder of splits that were made elsewhere."""
+    return run.data is not None and Path(run.data).is_dir() and "train" in splits.pairs
 
 
 def _edits_needed(task: Task, pairs: Pairs) -> IntArray:

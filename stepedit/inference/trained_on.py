@@ -4,10 +4,15 @@
                              not draw new ones every epoch, of the sources
 
 At most `MAX_HASHES` of each are kept, the smallest ones, which is a random sample; the file says how many there were.
+Pairs that self-training finds are not among them. `train` writes the file. For a folder without it, if its data can be
+read or generated again:
+
+    python -m stepedit.inference.trained_on FOLDER
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -16,9 +21,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from stepedit.data.dataset import Loaded, load
 from stepedit.editing.sequences import BoolArray
 from stepedit.errors import DataError
-from stepedit.inference.model_folder import TRAINED_ON, read_tensors, write_tensors
+from stepedit.inference.model_folder import TRAINED_ON, make_task, read_config, read_tensors, write_tensors
 
 MAX_HASHES = 100_000
 Hashes = npt.NDArray[np.uint64]
@@ -44,6 +50,12 @@ class TrainedOn:
         """Return the hashes of these texts, at most `limit` of each side."""
         kept = [np.unique(text_hashes(texts)) for texts in (targets, sources)]
         return cls(kept[0][:limit], kept[1][:limit], len(kept[0]), len(kept[1]))
+
+    @classmethod
+    def from_splits(cls, splits: Loaded) -> TrainedOn:
+        """Return the hashes of the training split of a run, at most `MAX_HASHES` of each side."""
+        lines = splits.lines("train")
+        return cls.from_texts([] if splits.task.resamples_sources else lines.sources, lines.targets, MAX_HASHES)
 
     @property
     def complete(self) -> bool:
@@ -77,3 +89,9 @@ def read_trained_on(folder: Path) -> TrainedOn | None:
         return TrainedOn(targets, sources, int(facts["num_targets"]), int(facts["num_sources"]))
     except (KeyError, ValueError, TypeError):
         raise DataError(f"{path}: damaged") from None
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        settings = read_config(Path(name))
+        TrainedOn.from_splits(load(settings, make_task(settings))).write(Path(name))

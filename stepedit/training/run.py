@@ -16,7 +16,7 @@ from stepedit.errors import DataError, DataWarning, UserError
 from stepedit.files import LOCK, locked
 from stepedit.inference.editor import Editor
 from stepedit.inference.model_folder import PAIRS, make_method, read_config
-from stepedit.inference.trained_on import MAX_HASHES, TrainedOn
+from stepedit.inference.trained_on import TrainedOn
 from stepedit.methods.base import Method
 from stepedit.programmers import runtime
 from stepedit.tasks.base import Progress
@@ -72,9 +72,7 @@ def new_trainer(request: RunRequest, folder: Path, progress: Progress | None = N
     _prepare(request.limits.threads)
     splits, method = _load(request.settings, progress)
     trainer = Trainer(plan(request, folder, splits.pairs, method), folder, splits.pairs, method)
-    lines = splits.lines("train")
-    sources = [] if method.task.resamples_sources else lines.sources
-    trainer.trained_on = TrainedOn.from_texts(sources, lines.targets, MAX_HASHES)
+    trainer.trained_on = TrainedOn.from_splits(splits)
     return trainer
 
 
