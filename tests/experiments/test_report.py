@@ -92,6 +92,12 @@ def test_the_table_shows_our_results_beside_the_papers_and_marks_missing_ones(ru
     assert "| 0.00 |" not in "".join(rows)
 
 
+def test_several_seeds_have_their_range_and_one_seed_its_own_interval(runs: Path) -> None:
+    rows = {row.setting.method: row for row in collect(runs).rows.values()}
+    assert rows["recurrence"].interval("equation") == (0.60, 0.70), "not the mean of the runs' intervals"
+    assert rows["end2end"].interval("equation") == pytest.approx((0.18, 0.22))
+
+
 def test_the_page_is_self_contained_and_escapes_text(runs: Path) -> None:
     write_run(runs / "hostile", 0.1, "<script>alert(1)</script> \u202eabc", seed=5, edit_order="right-to-left")
     page = as_html(collect(runs))

@@ -101,6 +101,9 @@ def test_a_model_works_from_any_folder_and_is_never_changed(tmp_path: Path) -> N
     exported = subprocess.run([*COMMAND, "export", "aor", "--out", "own"], capture_output=True, text=True, cwd=tmp_path)
     assert exported.returncode == 0, exported.stderr
     assert Editor.load(tmp_path / "own").edit(["6 10 9 5 2"])[0].finished
+    assert (tmp_path / "own" / model_folder.TRAINED_ON).exists()
+    with pytest.raises(UserError, match=r"F0\.5, which means nothing for task aor"):
+        tune(tmp_path / "own")
     assert sorted(path.name for path in model_folder.find("aor").iterdir()) == before
 
 

@@ -12,7 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepedit.cli.evaluate import MAX_GROUPS, ranges
+from stepedit.data.dataset import load_splits
 from stepedit.editing.trace import Change, apply_changes
+from stepedit.evaluation.evaluate import evaluate_pairs
+from stepedit.inference import model_folder
 from stepedit.inference.editor import Editor
 from stepedit.registry import TASKS
 from stepedit.tasks.parallel_text import ParallelText
@@ -261,6 +264,31 @@ def test_long_pairs_are_cut_where_source_and_target_agree(text: str, other: str)
         assert len(source) <= task.window
         assert "".join(source) in text
         assert "".join(target) in other
+
+
+def test_unknown_words_come_back_however_many_vocabularies_are_in_use() -> None:
+    """Ids of unknown tokens belong to the task that gave them, not to a cache that may forget them."""
+    tasks = [ParallelText(level="word", known_tokens=(f"w{index}",), insertable_tokens=()) for index in range(12)]
+    texts = [[f"w{index} xyzzy{index} plugh", f"plugh{index} w{index}"] for index in range(12)]
+    pairs = [task.encode(lines, lines) for task, lines in zip(tasks, texts, strict=True)]
+    again = [task.encode(["zork plugh"], ["frob"]) for task in tasks]
+    for task, lines, encoded, other in zip(tasks, texts, pairs, again, strict=True):
+        assert task.vocabulary.decode(encoded.sources) == lines
+        assert task.vocabulary.decode(other.targets) == ["frob"]
+    equal = ParallelText(level="word", known_tokens=("w0",), insertable_tokens=())
+    assert equal == tasks[0]
+    assert equal.vocabulary is not tasks[0].vocabulary
+
+
+def test_the_best_checkpoint_is_the_one_with_the_best_f_score(run: Path) -> None:
+    reports = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert reports[-1]["best"] == max(report["metrics"]["f0.5"] for report in reports)
+    assert all(set(report["metrics"]) == {"f0.5", "sequence"} for report in reports)
+    config = model_folder.read_config(run)
+    method = model_folder.make_method(config)
+    validation = load_splits(config, method.task)["val"]
+    means = evaluate_pairs(Editor.load(run).policy, method, validation).means()
+    assert means["f0.5"] == pytest.approx(reports[-1]["best"], abs=0.02)
 
 
 def test_corrupt_makes_the_noise_that_was_asked_for(tmp_path: Path) -> None:
