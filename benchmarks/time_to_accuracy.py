@@ -10,15 +10,15 @@ from pathlib import Path
 
 from stepedit.data.dataset import load_splits
 from stepedit.evaluation.paper import paper_result
-from stepedit.inference.model_folder import read_config, read_metrics
+from stepedit.inference.model_folder import make_task, read_config, read_metrics
 from stepedit.registry import TASKS
 
 
 def summary(folder: Path) -> str:
     """Return one line about a run."""
     run = read_config(folder)
-    metric = TASKS[run.task].metrics[0]
-    num_examples = sum(map(len, load_splits(run).values()))
+    metric = TASKS[run.task].objective
+    num_examples = sum(map(len, load_splits(run, make_task(run)).values()))
     paper = paper_result(run.task, run.method, run.mode, run.task_args, num_examples)
     name = f"{run.task} {run.method} {run.mode}"
     if paper is None:

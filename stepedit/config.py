@@ -160,6 +160,7 @@ class RunSettings(BaseModel):
     method: str = Field("recurrence", description="recurrence, tagging or end2end.")
     mode: Mode = Field(
         "online",
+        json_schema_extra={"shown_default": "augmented for recurrence, online for other methods and preset paper"},
         description="Training states. offline: sources; online: any state of the trajectory; augmented: any subset of "
         "the edits applied; self-training: augmented, and the model's own verified outputs for new sources.",
     )
@@ -185,6 +186,9 @@ class RunSettings(BaseModel):
         None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
     num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
+    disjoint_sources: bool = Field(
+        False, description="Generated splits share no source; otherwise a source may be in train with another target."
+    )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="Random seed; the same seed gives the same run.")
     device: str = Field("cpu", description="Device of the network: cpu, cuda, cuda:1, mps.")
 

@@ -14,7 +14,7 @@ from stepedit.data.states import ExpertPolicy, sample_states, states_after
 from stepedit.editing.edits import Scripts, trajectory
 from stepedit.editing.interpreter import step_batch
 from stepedit.editing.sequences import Pairs, Sequences
-from stepedit.evaluation.metrics import METRICS
+from stepedit.evaluation.metrics import CORPUS_METRICS, METRICS
 from stepedit.inference import greedy
 from stepedit.registry import METHODS
 from stepedit.tasks.base import Task
@@ -35,9 +35,11 @@ def check_task(task: Task | type[Task], seed: int = 0) -> None:
 def check_declarations(task: Task, rng: np.random.Generator) -> None:
     """Name, metrics and limits are declared and known."""
     assert task.name, "a task needs a name"
-    unknown = {*task.metrics, task.early_stopping_metric} - set(METRICS)
+    known = [*METRICS, *CORPUS_METRICS]
+    unknown = set(task.metrics) - set(known)
     assert task.metrics, "a task needs a metric"
-    assert not unknown, f"metrics must be some of {', '.join(METRICS)}; not {', '.join(unknown)}"
+    assert not unknown, f"metrics must be some of {', '.join(known)}; not {', '.join(unknown)}"
+    assert task.objective in task.metrics, f"the objective must be one of the metrics; not {task.objective!r}"
     assert task.max_length > 0, "max_length must be positive"
     assert task.max_edits > 0, "max_edits must be positive"
     assert set(task.fitted_args) <= set(task.arg_names()), "fitted_args must be names of arguments"

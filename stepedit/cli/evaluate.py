@@ -16,7 +16,6 @@ from stepedit.errors import UserError
 from stepedit.inference.decoding import Decoding
 
 if TYPE_CHECKING:
-    from stepedit.editing.sequences import Pairs
     from stepedit.evaluation.scores import RunScores
 
 MAX_GROUPS = 12  # in a table
@@ -50,6 +49,7 @@ def evaluate(
     part of the names (scores-SPLIT-beam-K.json), and so are other pairs (scores-other-NAME-HASH-all.json). A model that
     comes with stepedit is not changed.
     """
+    from stepedit.data import dataset as datasets
     from stepedit.data.location import Location
     from stepedit.evaluation import scores
     from stepedit.inference import model_folder
@@ -60,35 +60,18 @@ def evaluate(
         raise UserError(f"chrF is for text; task {config.task} has metrics of its own")
     if chrf and find_spec("sacrebleu") is None:
         raise UserError("chrF needs sacrebleu: pip install 'stepedit[chrf]'")
-    chosen, pairs, location = make_decoding(decoding), None, None
+    chosen, other, location = make_decoding(decoding), None, None
     if data is not None:
         columns = source_column or config.source_column, target_column or config.target_column
-        pairs, split = _other_pairs(folder, data, columns, target_file, split)
+        other = datasets.read(data, *columns, target_file).splits
         location = Location(data, target_file)
-    split = split or "test"
+    split = split or ("all" if other and set(other) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
-        result = scores.evaluate(folder, split, chosen, pairs, progress, chrf, location, changed_data)
+        result = scores.evaluate(folder, split, chosen, other, progress, chrf, location, changed_data)
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:
         _show(result)
-
-
-def _other_pairs(
-    folder: Path,
-    data: Path,
-    columns: tuple[str | None, str | None],
-    target_file: Path | None,
-    split: str | None,
-) -> tuple[dict[str, Pairs], str]:
-    """Return other pairs in splits, and the split to score."""
-    from stepedit.data import dataset as datasets
-    from stepedit.inference import model_folder
-
-    task = model_folder.make_task(model_folder.read_config(folder))
-    read = datasets.read(data, *columns, target_file)
-    split = split or ("all" if set(read.splits) == {"all"} else "test")
-    return {name: lines.encode(task, whole=name == split) for name, lines in read.splits.items()}, split
 
 
 def ranges(groups: dict[int, tuple[int, float]]) -> list[tuple[str, int, float]]:
@@ -117,16 +100,34 @@ def _show(result: RunScores) -> None:
             row.append(f"{result.paper[row[0]]:.2%}" if row[0] in result.paper else "")
     out.print(aligned(rows))
     if result.summary:
-        names = list(next(iter(result.summary.values())))
-        table = [["", *names]]
-        table += [[kind, *(f"{values[name]:.2%}" for name in names)] for kind, values in result.summary.items()]
         out.print(Text())
-        out.print(aligned(table))
+        out.print(_summary(result))
     for title, groups in (("edits needed", result.by_edits), ("source length", result.by_length)):
-        table = [[title, "pairs", result.headline]]
+        table = [[title, "pairs", result.grouped_metric]]
         table += [[group, f"{count:,}", f"{mean:.2%}"] for group, count, mean in ranges(groups)]
         out.print(Text())
         out.print(aligned(table))
+
+    if result.by_seen:
+        table = [["trained on", "pairs", result.grouped_metric]]
+        table += [[name, f"{count:,}", f"{mean:.2%}"] for name, (count, mean) in result.by_seen.items()]
+        out.print(Text())
+        out.print(aligned(table))
+
+
+def _summary(result: RunScores) -> Text:
+    """Return the edit metrics of text, each with its interval."""
+    table = [["metric", *(part for kind in result.summary for part in (kind, "95 % interval"))]]
+    for name in next(iter(result.summary.values())):
+        row = [name]
+        for figures in result.summary.values():
+            value, low, high = figures[name]
+            row += [f"{value:.2%}", "" if low is None or high is None else f"{low:.2%} to {high:.2%}"]
+        table.append(row)
+    text = aligned(table)
+    if result.edit_unit == "char":
+        text.append("\nedits by character; not comparable with word-level figures")
+    return text
 
 
 def _headline(result: RunScores) -> str:

@@ -21,6 +21,9 @@ def generate(
     numbers: Numbers = None,
     length: Length = None,
     num_examples: Annotated[int, typer.Option(help="D, number of distinct targets, for all splits.")] = 10_000,
+    disjoint_sources: Annotated[
+        bool, typer.Option("--disjoint-sources", help="Splits share no source, even with another target.")
+    ] = False,
     seed: Seed = 0,
     task_arg: TaskArgs = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a data set that stepedit wrote there.")] = False,
@@ -35,20 +38,22 @@ def generate(
     import numpy as np
 
     from stepedit.data import dataset as datasets
-    from stepedit.data.readers import Lines
 
     started = time.perf_counter()
     setting = make_task(task, numbers, length, task_arg)
-    parts = datasets.split_slices(num_examples)
+    datasets.split_slices(num_examples)  # refuses too few before they are generated
     datasets.refuse_existing(out, force)
     with progress_bar(f"{task}: sampling targets") as progress:
         pairs = setting.generate(num_examples, np.random.default_rng(seed), progress)
-    sources, targets = setting.vocabulary.decode(pairs.sources), setting.vocabulary.decode(pairs.targets)
-    splits = {name: Lines(sources[part], targets[part]) for name, part in parts.items()}
+    loaded = datasets.Loaded(setting, datasets.split_pairs(pairs, seed, disjoint_sources))
+    splits = {name: loaded.lines(name) for name in loaded.pairs}
     args = asdict(setting)  # type: ignore[call-overload]
-    card = datasets.Card(task=task, task_args=args, num_examples=num_examples, seed=seed)
+    card = datasets.Card(
+        task=task, task_args=args, num_examples=num_examples, disjoint_sources=disjoint_sources, seed=seed
+    )
     datasets.write(out, splits, card, replace=force)
     sizes = ", ".join(f"{name} {len(lines):,}" for name, lines in splits.items())
     seconds = time.perf_counter() - started
     console().print(Text(f"wrote {num_examples:,} pairs ({sizes}) to {out} in {seconds:.1f} s"))
-    console().print(Text(f"  source  {sources[0]}\n  target  {targets[0]}"))
+    first = splits["train"]
+    console().print(Text(f"  source  {first.sources[0]}\n  target  {first.targets[0]}"))

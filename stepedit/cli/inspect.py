@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from stepedit.cli.display import DIM, aligned, console, named, plain, script_diff
 from stepedit.editing.alignment import script
-from stepedit.errors import DataError, located
+from stepedit.errors import DataError, DataWarning, located
 from stepedit.text import tokenization
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def inspect(
     dataset = datasets.read(path, source_column, target_column)
     with located(str(path)):
         setting = datasets.task_of(dataset, task)
+    if path.is_dir() and (message := datasets.overlap_warning(dataset, setting is None or setting.open_vocabulary)):
+        warnings.warn(message, DataWarning, stacklevel=2)
     counts = {name: _edit_counts(lines, setting) for name, lines in dataset.splits.items()}
     out = console()
     edits = f"the edits of task {setting.name}" if setting else "shortest edit scripts"

@@ -51,7 +51,7 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
         plugins = "".join(f" --plugin {path}" for path in loaded_plugins())
         command = f"stepedit train --resume --out {out}{plugins}"
         raise UserError(f"stopped at step {trainer.state.step:,}; resume with: {command}")
-    metric, state = trainer.method.task.early_stopping_metric, trainer.state
+    metric, state = trainer.method.task.objective, trainer.state
     lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {state.best_epoch}; saved in {out}"))
 
 
@@ -76,7 +76,7 @@ def _data_summary(trainer: Trainer) -> Text:
     """Return what a run is trained on, and how much of it can be expressed."""
     coverage, task = trainer.coverage, trainer.method.task
     share = coverage.expressible / max(1, coverage.pairs)
-    split = "" if Path(trainer.run.data or "").is_dir() else ", split by target"
+    split = "" if Path(trainer.run.data or "").is_dir() else ", split by family"
     text = f"{coverage.pairs:,} training pairs, {len(trainer.validation):,} for validation{split}; "
     text += f"{len(task.vocabulary) - 1:,} known tokens, {len(task.template.tokens):,} of them insertable\n"
     text += f"{share:.1%} of the pairs can be expressed"

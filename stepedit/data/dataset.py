@@ -1,7 +1,8 @@
 """Data sets: splits of pairs, in a folder, from a file, or generated.
 
 A data set is a folder of `{train,val,test}_{x,y}.txt`, one text a line, tokens separated by spaces, and a
-`dataset.json` that says how it was made. A single file of pairs becomes a data set by splitting it by target.
+`dataset.json` that says how it was made. A single file of pairs becomes a data set by splitting it by family
+(`data.families`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from stepedit import __version__
 from stepedit.config import RunSettings, explain
 from stepedit.data import location
+from stepedit.data.families import families, overlap
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
@@ -41,6 +43,7 @@ class Card(BaseModel):
     task: str | None = None
     task_args: dict[str, Any] = {}
     num_examples: int | None = None
+    disjoint_sources: bool = False
     seed: int | None = None
     splits: dict[str, int] = {}
 
@@ -60,6 +63,24 @@ def split_slices(size: int) -> dict[str, slice]:
         raise DataError(f"num_examples must be at least {MIN_SIZE}, so that no split is empty; not {size}")
     first, second = size * 70 // 100, size * 85 // 100
     return dict(zip(SPLITS, (slice(0, first), slice(first, second), slice(second, size)), strict=True))
+
+
+def split_pairs(pairs: Pairs, seed: int, disjoint_sources: bool = False) -> dict[str, Pairs]:
+    """Return generated pairs in splits; with `disjoint_sources`, all pairs of a source are in the same split."""
+    parts = split_slices(len(pairs))
+    if not disjoint_sources:
+        return {name: pairs.take(part) for name, part in parts.items()}
+    _, groups = np.unique(pairs.sources.keys(), return_inverse=True)
+    ranks = np.random.default_rng([seed, 1]).permutation(int(groups.max()) + 1)[groups]
+    rows = np.argsort(ranks, kind="stable")
+    # a split ends with the last pair of a source
+    first, second = (
+        int(np.searchsorted(ranks[rows], ranks[rows[parts[name].stop - 1]], "right")) for name in SPLITS[:2]
+    )
+    bounds = dict(zip(SPLITS, (slice(0, first), slice(first, second), slice(second, len(pairs))), strict=True))
+    if any(part.start == part.stop for part in bounds.values()):
+        raise DataError("there are too few different sources for splits that share none; generate more examples")
+    return {name: pairs.take(rows[part]) for name, part in bounds.items()}
 
 
 # writing
@@ -130,31 +151,45 @@ def read(
 def read_splits(
     data: str, target_file: str | None = None, source_column: str | None = None, target_column: str | None = None
 ) -> Dataset:
-    """Read a data set in splits; pairs without splits are split by target, always in the same way."""
+    """Read a data set in splits; pairs without splits are split by family, always in the same way."""
     dataset = read(Path(data), source_column, target_column, Path(target_file) if target_file else None)
     if set(dataset.splits) != {"all"}:
         return dataset
-    return Dataset(split_by_target(dataset.splits["all"]), dataset.card, dataset.path)
+    return Dataset(split_by_family(dataset.splits["all"]), dataset.card, dataset.path)
 
 
-def split_by_target(lines: Lines) -> dict[str, Lines]:
-    """Split pairs about 80/10/10 by a hash of the target; all pairs of a target are in the same split."""
-    groups: dict[str, list[int]] = {}
-    for index, target in enumerate(lines.targets):
-        groups.setdefault(target, []).append(index)
+def overlap_warning(dataset: Dataset, text: bool) -> str | None:
+    """Return one line about held-out pairs that are in train, too, if there are any; families are those of text."""
+    if "train" not in dataset.splits:
+        return None
+    found = {
+        name: overlap(dataset.splits["train"], lines, text) for name, lines in dataset.splits.items() if name != "train"
+    }
+    parts = [each.describe(name) for name, each in found.items() if each]
+    return f"{dataset.path}: {'; '.join(parts)}" if parts else None
+
+
+def split_by_family(lines: Lines) -> dict[str, Lines]:
+    """Split pairs about 80/10/10 by a hash of each family's smallest text; a family is in one split as a whole."""
+    groups: dict[int, list[int]] = {}
+    for row, group in enumerate(families(lines)):
+        groups.setdefault(group, []).append(row)
     if len(groups) < len(SPLITS):
-        raise DataError(f"{lines.file}: {len(groups)} different targets; train, val and test need one each at least")
-    parts: dict[str, list[str]] = {name: [] for name in SPLITS}
-    for target, rows in groups.items():
-        share = int.from_bytes(sha256(target.encode()).digest()[:4], "big") / 2**32
-        held_out = share < 0.2 and len(rows) <= max(1, len(lines) // 20)  # a very frequent target is for training
-        parts["train" if not held_out else "val" if share < 0.1 else "test"].append(target)
+        raise DataError(
+            f"{lines.file}: number of families (pairs that share a text or a stem): {len(groups)}; train, val and test "
+            "need one each at least: add pairs, or give a folder of splits"
+        )
+    parts: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
+    for rows in groups.values():
+        name = min(min(lines.sources[row], lines.targets[row]) for row in rows)
+        share = int.from_bytes(sha256(name.encode()).digest()[:4], "big") / 2**32
+        held_out = share < 0.2 and len(rows) <= max(1, len(lines) // 20)  # a very large family is for training
+        parts["train" if not held_out else "val" if share < 0.1 else "test"].append(rows)
     for name in SPLITS:  # with few pairs a split may still be empty
         if not parts[name]:
             largest = max(parts.values(), key=len)
-            parts[name].append(largest.pop(min(range(len(largest)), key=lambda at: len(groups[largest[at]]))))
-    rows_of = {name: [row for target in targets for row in groups[target]] for name, targets in parts.items()}
-    return {name: lines.take(sorted(rows)) for name, rows in rows_of.items()}
+            parts[name].append(largest.pop(min(range(len(largest)), key=lambda at: len(largest[at]))))
+    return {name: lines.take(sorted(row for rows in kept for row in rows)) for name, kept in parts.items()}
 
 
 def task_for(dataset: Dataset, task: str, args: Mapping[str, Any]) -> Task:
@@ -176,26 +211,48 @@ def task_of(dataset: Dataset, name: str | None = None) -> Task | None:
     return None if name is None else task_for(dataset, name, {})
 
 
-def load_splits(
+@dataclass(frozen=True)
+class Loaded:
+    """The splits of a run, encoded by a task; an open vocabulary knows the unknown tokens of its own pairs only."""
+
+    task: Task
+    pairs: dict[str, Pairs]
+    read: dict[str, Lines] = field(default_factory=dict)  # nothing if they were generated
+
+    def lines(self, name: str) -> Lines:
+        """Return a split as text; where tokens are separated by spaces, by one each."""
+        if self.task.open_vocabulary and name in self.read:
+            return self.read[name]
+        pairs, decode = self.pairs[name], self.task.vocabulary.decode
+        return Lines(decode(pairs.sources), decode(pairs.targets))
+
+
+def load_splits(run: RunSettings, task: Task, folder: Path | None = None) -> dict[str, Pairs]:
+    """Return the splits of a run as pairs; see `load`."""
+    return load(run, task, folder=folder).pairs
+
+
+def load(
     run: RunSettings,
+    task: Task,
     progress: Progress | None = None,
     whole: str | None = None,
     folder: Path | None = None,
     changed: bool = False,
-) -> dict[str, Pairs]:
+) -> Loaded:
     """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut.
 
-    The data are also looked for in the run's folder. DataError if they are not those that the run was trained on,
-    unless `changed`.
+    `task` must be the one that the pairs are used with, not an equal one. The data are also looked for in the run's
+    folder. DataError if they are not those that the run was trained on, unless `changed`.
     """
-    task = TASKS[run.task].from_args(run.task_args)
     if run.data is not None:
         place = location.of_run(run, folder, changed)
         target_file = str(place.target_file) if place.target_file else None
         dataset = read_splits(str(place.data), target_file, run.source_column, run.target_column)
-        return {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
+        encoded = {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
+        return Loaded(task, encoded, dataset.splits)
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
-    return {name: pairs.take(part) for name, part in split_slices(run.num_examples).items()}
+    return Loaded(task, split_pairs(pairs, run.seed, run.disjoint_sources))
 
 
 def _read_folder(folder: Path) -> Dataset:

@@ -8,17 +8,20 @@
     chrf         character n-gram F-score (sacrebleu's); only on request
 
 An edit is a span of the source and its replacement, from a shortest script to the target or the prediction; adjacent
-changes are one edit. The baseline is copying the source.
+changes are one edit. By character, an edit is a run of changed characters, so figures are not comparable with those by
+word. The baseline is copying the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from stepedit.editing.sequences import Pairs, Sequences
+from stepedit.editing.sequences import IntArray, Pairs, Sequences
+from stepedit.evaluation.intervals import Figure, FloatArray, bootstrap, wilson
 from stepedit.text.vocabulary import Vocabulary
 
 Spans = set[tuple[int, int, tuple[Hashable, ...]]]
@@ -91,22 +94,51 @@ def chrf(targets: Sequence[str], predictions: Sequence[str]) -> float:
     return float(CHRF().corpus_score(list(predictions), [list(targets)]).score) / 100
 
 
+def f_score(counts: FloatArray | IntArray, beta: float = 0.5) -> FloatArray:
+    """Return the F-score of counts (..., 3): predicted, reference and correct edits."""
+    precision, recall = precision_recall(counts)
+    below = beta**2 * precision + recall
+    return np.where(below > 0, (1 + beta**2) * precision * recall / np.where(below > 0, below, 1), 0.0)
+
+
+def precision_recall(counts: FloatArray | IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return precision and recall of counts (..., 3); 1 where nothing was predicted, or the reference has no edits."""
+    predicted, reference, correct = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    precision, recall = (np.where(below > 0, correct / np.maximum(below, 1), 1.0) for below in (predicted, reference))
+    return precision, recall
+
+
+def count_table(pairs: Pairs, predictions: Sequences) -> IntArray:
+    """Return (B, 3) the predicted, reference and correct edits of each text."""
+    rows = zip(pairs.sources.rows(), pairs.targets.rows(), predictions.rows(), strict=True)
+    counts = [count_edits(*row) for row in rows]
+    return np.array([(each.predicted, each.reference, each.correct) for each in counts], np.int64).reshape(-1, 3)
+
+
 def summary(
-    targets: Sequence[str], predictions: Sequence[str], counts: EditCounts, with_chrf: bool = False
-) -> dict[str, float]:
-    """Return all metrics; `counts` are those of all texts."""
+    targets: Sequence[str], predictions: Sequence[str], counts: IntArray, with_chrf: bool = False
+) -> dict[str, Figure | tuple[float, None, None]]:
+    """Return all metrics with their 95 % intervals (chrF has none); `counts` (B, 3) are those of each text."""
     exact = sum(map(str.__eq__, targets, predictions)) / max(1, len(targets))
-    parts = {"exact": exact, "precision": counts.precision, "recall": counts.recall, "f0.5": counts.f_score()}
-    parts["cer"] = character_error_rate(targets, predictions)
-    return parts | ({"chrf": chrf(targets, predictions)} if with_chrf else {})
+    rates: dict[str, Callable[[FloatArray | IntArray], FloatArray]] = {
+        "precision": lambda sums: precision_recall(sums)[0],
+        "recall": lambda sums: precision_recall(sums)[1],
+        "f0.5": f_score,
+    }
+    parts: dict[str, Figure | tuple[float, None, None]] = {"exact": (exact, *wilson(exact, len(targets)))}
+    for name, rate in rates.items():
+        parts[name] = float(rate(counts.sum(0))), *bootstrap(counts, rate)
+    errors = [(Levenshtein.distance(*texts), len(texts[0])) for texts in zip(targets, predictions, strict=True)]
+    per_character = bootstrap(errors, lambda sums: sums[..., 0] / np.maximum(sums[..., 1], 1))
+    parts["cer"] = character_error_rate(targets, predictions), *per_character
+    return parts | ({"chrf": (chrf(targets, predictions), None, None)} if with_chrf else {})
 
 
 def compare(
     vocabulary: Vocabulary, pairs: Pairs, predictions: Sequences, with_chrf: bool = False
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Figure | tuple[float, None, None]]]:
     """Return the metrics of predictions, beside those of copying the source."""
     targets, table = vocabulary.decode(pairs.targets), {}
     for name, texts in (("edited", predictions), ("copied source", pairs.sources)):
-        rows = zip(pairs.sources.rows(), pairs.targets.rows(), texts.rows(), strict=True)
-        table[name] = summary(targets, vocabulary.decode(texts), total([count_edits(*row) for row in rows]), with_chrf)
+        table[name] = summary(targets, vocabulary.decode(texts), count_table(pairs, texts), with_chrf)
     return table

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import IntArray, Pairs, Sequences
-from stepedit.evaluation.metrics import METRICS, Scores
+from stepedit.evaluation.edit_metrics import count_table, f_score
+from stepedit.evaluation.intervals import Figure, bootstrap, wilson
+from stepedit.evaluation.metrics import CORPUS_METRICS, METRICS, ZERO_ONE, Scores
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.predict import predict
 from stepedit.methods.base import Method, Policy
-from stepedit.tasks.base import Progress
-
-RESAMPLES = 1_000
+from stepedit.tasks.base import Progress, Task
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Predictions on pairs and their scores."""
 
-    outcomes: list[Outcome]
     predictions: Sequences
-    scores: dict[str, Scores]  # metric -> (B,)
+    metrics: tuple[str, ...]
+    scores: dict[str, Scores]  # metric -> (B,); without those of the whole corpus
+    counts: IntArray  # (B, 3) predicted, reference and correct edits; (B, 0) if no metric needs them
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def mean(self, metric: str) -> float:
+        """Return the mean of a metric; F0.5 is that of all edits."""
+        return float(f_score(self.counts.sum(0)) if metric in CORPUS_METRICS else self.scores[metric].mean())
 
     def means(self) -> dict[str, float]:
         """Return the mean of each metric."""
-        return {name: float(scores.mean()) for name, scores in self.scores.items()}
+        return {name: self.mean(name) for name in self.metrics}
+
+    def figure(self, metric: str) -> Figure:
+        """Return the mean of a metric with its 95 % interval."""
+        mean = self.mean(metric)
+        if metric in CORPUS_METRICS:
+            return mean, *bootstrap(self.counts, f_score)
+        scores = self.scores[metric]
+        if metric in ZERO_ONE:
+            return mean, *wilson(mean, len(scores))
+        return mean, *bootstrap(scores[:, None], lambda sums: sums[..., 0] / len(scores))
 
 
 def evaluate_pairs(
@@ -39,15 +55,15 @@ def evaluate_pairs(
 ) -> Evaluation:
     """Edit the sources of these pairs and compute all metrics of the task."""
     outcomes = predict(policy, method, pairs.sources.rows(), decoding, progress=progress)
-    predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
-    return Evaluation(outcomes, predictions, {name: METRICS[name](predictions, pairs) for name in method.task.metrics})
+    return score(method.task, Sequences.from_rows([outcome.tokens for outcome in outcomes]), pairs, outcomes)
 
 
-def bootstrap_interval(scores: Scores, rng: np.random.Generator, share: float = 0.95) -> tuple[float, float]:
-    """Return a bootstrap confidence interval of the mean."""
-    means = np.array([scores[rng.integers(0, len(scores), len(scores))].mean() for _ in range(RESAMPLES)])
-    low, high = np.quantile(means, [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)
+def score(task: Task, predictions: Sequences, pairs: Pairs, outcomes: list[Outcome] | None = None) -> Evaluation:
+    """Return all metrics of a task for these predictions."""
+    scores = {name: METRICS[name](predictions, pairs) for name in task.metrics if name in METRICS}
+    counted = any(name in CORPUS_METRICS for name in task.metrics)
+    counts = count_table(pairs, predictions) if counted else np.zeros((len(pairs), 0), np.int64)
+    return Evaluation(predictions, task.metrics, scores, counts, outcomes or [])
 
 
 def breakdown(scores: Scores, groups: IntArray) -> dict[int, tuple[int, float]]:

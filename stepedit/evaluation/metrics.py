@@ -5,6 +5,8 @@
     equation   1 if the prediction is a true equation over the target's integers, in their order (authors' scoring)
     holds      1 if the prediction is a true equation with the source's right-hand side (the paper's definition)
 
+F0.5 is a metric of a whole corpus, not of a row: see `edit_metrics`.
+
 Shapes: B rows.
 """
 
@@ -51,3 +53,5 @@ METRICS: dict[str, Callable[[Sequences, Pairs], Scores]] = {
     "equation": equation,
     "holds": holds,
 }
+ZERO_ONE = frozenset({"sequence", "equation", "holds"})  # scores that are 0 or 1
+CORPUS_METRICS = ("f0.5",)

@@ -18,19 +18,21 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from stepedit.config import RunConfig, checked
-from stepedit.data.dataset import load_splits
+from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning
 from stepedit.data.location import Location, label, of_run
+from stepedit.data.readers import Lines
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
 from stepedit.errors import DataError, DataWarning, located
 from stepedit.evaluation import edit_metrics
-from stepedit.evaluation.evaluate import Evaluation, bootstrap_interval, breakdown, evaluate_pairs
+from stepedit.evaluation.evaluate import Evaluation, breakdown, evaluate_pairs
 from stepedit.evaluation.paper import paper_result
 from stepedit.files import read_json, write_atomic
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.editor import Editor
 from stepedit.inference.predict import BATCH_SIZE
+from stepedit.inference.trained_on import TrainedOn, read_trained_on
 from stepedit.tasks.base import Progress, Task
 from stepedit.text.vocabulary import Vocabulary
 
@@ -70,23 +72,27 @@ class RunScores(BaseModel):
     own_data: bool = True  # those that the run was trained with
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean and 95 % interval
+    grouped_metric: str = ""  # the metric of by_edits, by_length and by_seen: a score per pair
     finished: float
     paper: dict[str, float] | None
     by_edits: dict[int, tuple[int, float]]
     by_length: dict[int, tuple[int, float]]
+    by_seen: dict[str, tuple[int, float]] = {}  # where sources of the split were trained on: those, and the others
+    trained_on: int | None = None  # pairs whose target was trained on; None: not known
     parameters: int
     training_steps: int
     training_seconds: float
     training_finished: bool
     examples: list[Example]
-    summary: dict[str, dict[str, float]] = {}  # for text: edit metrics, beside those of copying the source
+    edit_unit: str = ""  # for text: what edits are counted in, char or word
+    summary: dict[str, dict[str, tuple[float, float | None, float | None]]] = {}  # edit metrics, and of copied sources
 
 
 def evaluate(
     folder: str | Path,
     split: str = "test",
     decoding: Decoding | None = None,
-    data: dict[str, Pairs] | None = None,
+    data: dict[str, Lines] | None = None,
     progress: Progress | None = None,
     chrf: bool = False,
     location: Location | None = None,
@@ -101,23 +107,29 @@ def evaluate(
     path = editor.folder or Path(folder)
     decoding = resolve(decoding or Decoding(), editor.method, editor.min_confidence)
     if data is None:
-        splits = load_splits(editor.run, whole=split, folder=path, changed=changed_data)
         location = of_run(editor.run, path, changed_data) if editor.run.data is not None else None
+    task = editor.method.task
+    if data is None:
+        splits = load(editor.run, task, whole=split, folder=path, changed=changed_data)
     else:
-        splits = data
-    if split not in splits:
-        raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
-    pairs = splits[split]
+        splits = _encoded(task, data, split)
+    if split not in splits.pairs:
+        raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs)}")
+    pairs = splits.pairs[split]
     evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
     digest = location.hash() if location else _hash_of(pairs) if data is not None else None
     own_data = data is None and editor.run.data_hash in (None, digest)
-    scores = _scores(editor, splits, split, evaluation, decoding, path, own_data).model_copy(
+    scores = _scores(editor, splits.pairs, split, evaluation, decoding, path, own_data).model_copy(
         update={"data": location.name if location else None, "data_hash": digest, "own_data": own_data}
     )
-    task = editor.method.task
+    trained = _trained_on(path, splits, own_data)
+    if trained is not None:
+        scores = scores.model_copy(update=_seen(scores, evaluation, task, pairs, trained))
+    _warn(scores, editor.run, splits, trained, own_data)
     if task.open_vocabulary:
         table = edit_metrics.compare(task.vocabulary, pairs, evaluation.predictions, chrf)
-        scores = scores.model_copy(update={"summary": table})
+        unit = str(editor.run.task_args.get("level", ""))
+        scores = scores.model_copy(update={"summary": table, "edit_unit": unit})
     if model_folder.is_shipped(path):
         return scores  # the models that come with stepedit are not changed
     name = f"{split}{decoding.suffix()}"
@@ -158,10 +170,11 @@ def _scores(
     folder: Path,
     own_data: bool,
 ) -> RunScores:
-    task, run, rng, pairs = editor.method.task, editor.run, np.random.default_rng(0), splits[split]
+    task, run, pairs = editor.method.task, editor.run, splits[split]
     num_examples, needed = _training_size(run, splits, own_data), _edits_needed(task, pairs)
     theirs = paper_result(run.task, run.method, run.mode, run.task_args, num_examples)
-    headline = evaluation.scores[task.metrics[0]]
+    grouped = task.objective if task.objective in evaluation.scores else "sequence"
+    each = evaluation.scores[grouped]
     steps, seconds = _training_cost(folder)
     return RunScores(
         task=run.task,
@@ -174,20 +187,65 @@ def _scores(
         verify=decoding.verify,
         min_confidence=decoding.min_confidence or 0.0,
         lexicon=decoding.lexicon is not None,
-        headline=task.metrics[0],
-        metrics={
-            name: (float(each.mean()), *bootstrap_interval(each, rng)) for name, each in evaluation.scores.items()
-        },
+        headline=task.objective,
+        metrics={name: evaluation.figure(name) for name in evaluation.metrics},
+        grouped_metric=grouped,
         finished=sum(outcome.finished for outcome in evaluation.outcomes) / len(pairs),
         paper=theirs.metrics if theirs else None,
-        by_edits=breakdown(headline, needed),
-        by_length=breakdown(headline, pairs.sources.lengths),
+        by_edits=breakdown(each, needed),
+        by_length=breakdown(each, pairs.sources.lengths),
         parameters=editor.policy.num_parameters,
         training_steps=steps,
         training_seconds=seconds,
         training_finished=model_folder.is_finished(folder),
-        examples=_examples(editor, pairs, headline >= 1, needed > 0, decoding),
+        examples=_examples(editor, pairs, each >= 1, needed > 0, decoding),
     )
+
+
+def _encoded(task: Task, data: dict[str, Lines], split: str) -> Loaded:
+    """Return other pairs with the split to score encoded."""
+    return Loaded(task, {split: data[split].encode(task, whole=True)} if split in data else {}, data)
+
+
+def _trained_on(folder: Path, splits: Loaded, own_data: bool) -> TrainedOn | None:
+    """Return what a model was trained on: the training split, or what its folder says; None if neither is known."""
+    if not own_data:
+        return read_trained_on(folder)
+    lines = splits.lines("train") if "train" in splits.pairs else None
+    return TrainedOn.from_texts(lines.sources, lines.targets) if lines else None
+
+
+def _seen(
+    scores: RunScores, evaluation: Evaluation, task: Task, pairs: Pairs, trained: TrainedOn
+) -> dict[str, dict[str, tuple[int, float]] | int]:
+    """Return the scores of pairs with and without a source that was trained on, and the number of such targets."""
+    sources, targets = (task.vocabulary.decode(side) for side in (pairs.sources, pairs.targets))
+    seen, each = trained.has_source(sources), evaluation.scores[scores.grouped_metric]
+    parts = {"source in train": seen, "source not in train": ~seen}
+    by_seen = {name: (int(rows.sum()), float(each[rows].mean())) for name, rows in parts.items() if rows.any()}
+    told_apart = seen.any() and trained.complete
+    return {"by_seen": by_seen if told_apart else {}, "trained_on": int(trained.has_target(targets).sum())}
+
+
+def _warn(scores: RunScores, run: RunConfig, splits: Loaded, trained: TrainedOn | None, own_data: bool) -> None:
+    """Warn if pairs of the split were trained on."""
+    message = None
+    if not own_data and trained is not None and scores.trained_on:
+        least = "" if trained.complete else "at least "
+        message = (
+            f"of {scores.pairs:,} pairs, {least}{scores.trained_on:,} have a target that the model was trained on; "
+            "the scores are not those of new pairs"
+        )
+    elif own_data and _given_in_splits(run, splits) and scores.split != "train":
+        parts = {name: splits.lines(name) for name in ("train", scores.split)}
+        message = overlap_warning(Dataset(parts, path=str(run.data)), splits.task.open_vocabulary)
+    if message:
+        warnings.warn(message, DataWarning, stacklevel=3)
+
+
+def _given_in_splits(run: RunConfig, splits: Loaded) -> bool:
+    """Whether a run's data are a folder of splits that were made elsewhere."""
+    return run.data is not None and Path(run.data).is_dir() and "train" in splits.pairs
 
 
 def _edits_needed(task: Task, pairs: Pairs) -> IntArray:

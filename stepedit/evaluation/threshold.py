@@ -40,9 +40,14 @@ def tune(folder: Path, progress: Progress | None = None) -> list[Choice]:
     if model_folder.is_shipped(path):
         raise UserError("a model that comes with stepedit can't be changed; export it to a folder of your own first")
     editor = Editor.load(path)
+    if editor.method.task.objective != "f0.5":
+        raise UserError(
+            f"tune chooses the threshold with the best F0.5, which means nothing for task {editor.run.task} "
+            f"(its objective is {editor.method.task.objective})"
+        )
     if not editor.method.iterative:
         raise UserError(f"a confidence threshold needs actions, which {editor.method.name} has none of")
-    pairs = load_splits(editor.run, folder=path)["val"]
+    pairs = load_splits(editor.run, editor.method.task, folder=path)["val"]
     outcomes = predict(editor.policy, editor.method, pairs.sources.rows(), trace=True, progress=progress)
     confidences = sorted({step.confidence for outcome in outcomes for step in outcome.trace})
     if not confidences:

@@ -18,6 +18,8 @@ from stepedit.inference.model_folder import CONFIG, make_task, read_config, read
 from stepedit.registry import METHODS, TASKS
 from stepedit.training.request import task_defaults
 
+TABLE_METRICS = {"aor": ("equation",), "aes": ("sequence",), "aec": ("sequence", "equation")}
+
 
 class Setting(NamedTuple):
     """What the runs of one row of a table have in common."""
@@ -55,20 +57,21 @@ class Row:
         return paper_result(at.task, at.method, at.mode, {"numbers": at.numbers, "length": at.length}, at.num_examples)
 
     @property
-    def headline(self) -> str:
-        """The task's headline metric."""
-        return TASKS[self.setting.task].metrics[0]
+    def objective(self) -> str:
+        """The task's objective."""
+        return TASKS[self.setting.task].objective
 
     def ours(self, metric: str) -> float | None:
         """Return the mean over the runs."""
         return mean(each.scores.metrics[metric][0] for each in self.runs) if self.runs else None
 
     def interval(self, metric: str) -> tuple[float, float] | None:
-        """Return the mean of the runs' 95 % intervals."""
-        if not self.runs:
-            return None
-        low, high = (mean(each.scores.metrics[metric][side] for each in self.runs) for side in (1, 2))
-        return low, high
+        """Return the range of the seeds; for one seed, the run's 95 % interval."""
+        figures = [each.scores.metrics[metric] for each in self.runs]
+        if len(figures) == 1:
+            return figures[0][1:]
+        means = [figure[0] for figure in figures]
+        return (min(means), max(means)) if means else None
 
     def spread(self, metric: str) -> float | None:
         """Return the standard deviation over seeds."""
@@ -177,10 +180,10 @@ def _read(folder: Path) -> FinishedRun:
         raise DataError(f"{folder}: not scored on test yet; run `stepedit evaluate {folder}`")
     if not scores.training_finished:
         raise DataError(f"{folder}: was scored before its training had finished")
-    headline = TASKS[run.task].metrics[0]
+    objective = TASKS[run.task].objective
     curve = read_metrics(folder)
-    if headline not in scores.metrics or any(headline not in point["metrics"] for point in curve):
-        raise DataError(f"{folder}: damaged (no {headline} accuracy)")
+    if objective not in scores.metrics or any(objective not in point["metrics"] for point in curve):
+        raise DataError(f"{folder}: damaged (no {objective})")
     return FinishedRun(folder, run, scores, curve)
 
 
@@ -206,6 +209,5 @@ def _variant(run: RunConfig) -> str:
 
 
 def shown_metrics(row: Row) -> Sequence[str]:
-    """Return the metrics that the paper reports for a task: the headline, and equation accuracy if it is another."""
-    reported = row.paper.metrics if row.paper else {}
-    return [row.headline, *(name for name in ("equation",) if name != row.headline and name in reported)]
+    """Return the metrics of a task in the paper's main table; for other tasks and settings the objective."""
+    return TABLE_METRICS.get(row.setting.task, ()) if row.paper else (row.objective,)

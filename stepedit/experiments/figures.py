@@ -62,7 +62,7 @@ def svg(figure: Figure) -> str:
 def along(results: Results, task: str, axis: str) -> Figure | None:
     """Draw accuracy along N, L or D, the paper's curves behind ours; None if we have fewer than two points."""
     settings = settings_along(task, axis)
-    metric = TASKS[task].metrics[0]
+    metric = TASKS[task].objective
     modes = [
         mode
         for mode in MODES
@@ -102,7 +102,7 @@ def _draw_line(
     settings: Sequence[dict[str, int]],
     axis: str,
 ) -> None:
-    metric = TASKS[task].metrics[0]
+    metric = TASKS[task].objective
     theirs = [
         Row(Setting(task, method, mode, at["numbers"], at["length"], at["num_examples"]), ()).paper for at in settings
     ]
@@ -138,13 +138,13 @@ def curves(rows: Sequence[Row]) -> Figure | None:
             style = {**look(row.setting.method), "markevery": max(1, len(curve) // 6)}
             axes.plot(
                 [point["seconds"] / 60 for point in curve],
-                [100 * point["metrics"][row.headline] for point in curve],
+                [100 * point["metrics"][row.objective] for point in curve],
                 "-" if row.setting.mode != "offline" else ":",
                 label=f"{row.setting.method} {row.setting.mode}",
                 linewidth=1.6,
                 **style,
             )
-        axes.set_title(f"{task}: {TASKS[task].metrics[0]} accuracy")
+        axes.set_title(f"{task}: {TASKS[task].objective} accuracy")
         axes.set_xlabel("minutes of training")
     panes[0].set_ylabel("on validation, %")
     names = {text: line for axes in panes for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}

@@ -23,7 +23,16 @@ from stepedit.registry import TASKS
 
 TITLE = "stepedit beside the paper"
 LINES = "filled lines ours, dashed lines the paper's"
-HEADS = ["task", "method and mode", "metric", "ours", "95 % interval", "paper", "difference", "minutes here"]
+HEADS = [
+    "task",
+    "method and mode",
+    "metric",
+    "ours",
+    "95 % interval, or range of seeds",
+    "paper",
+    "difference",
+    "minutes here",
+]
 HEADS += ["GPU hours, paper", "steps", "seeds"]
 FIELDS = [
     "task",

@@ -7,6 +7,7 @@
     checkpoint.safetensors  the latest weights, optimizer and trainer state (training.checkpoint)
     metrics.jsonl           one line per validation
     README.md               a model card
+    trained-on.safetensors  hashes of the training texts (inference.trained_on)
     scores-SPLIT.json       metrics on a split (evaluation.scores)
     tuned.json              the tuned confidence threshold (evaluation.threshold)
     pairs.tsv               the data, if they came on standard input
@@ -38,6 +39,7 @@ from stepedit.tasks.base import Task
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 WEIGHTS, GRAPH, CHECKPOINT = "model.safetensors", "model.onnx", "checkpoint.safetensors"
 METRICS, TUNED, PAIRS = "metrics.jsonl", "tuned.json", "pairs.tsv"
+TRAINED_ON = "trained-on.safetensors"
 FORMAT = 3
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -76,12 +78,12 @@ def read_config(folder: Path) -> RunConfig:
     return run
 
 
-def make_task(run: RunConfig) -> Task:
+def make_task(run: RunSettings) -> Task:
     """Return the task of a run."""
     return TASKS[run.task].from_args(run.task_args)
 
 
-def make_method(run: RunConfig) -> Method:
+def make_method(run: RunSettings) -> Method:
     """Return the method of a run, for its task."""
     config = run.training
     return METHODS[run.method](make_task(run), max_actions=config.max_actions, edit_order=config.edit_order)
@@ -102,6 +104,7 @@ def user_task_args(run: RunSettings) -> dict[str, Any]:
 def _card(run: RunConfig, name: str) -> str:
     """Return a model card."""
     data = f"generated from seed {run.seed}, {run.num_examples:,} targets"
+    data += ", splits disjoint by source" if run.disjoint_sources else ""
     if run.data is not None:  # by name and content: where they were on some machine says nothing
         digest = f", SHA-256 `{run.data_hash}`" if run.data_hash else ""
         data = f"`{Path(run.data).name}`{digest}"
@@ -114,6 +117,8 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 - Edit: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
 - Evaluate: `stepedit evaluate {name}`
 - Training data: {data}
+- `{TRAINED_ON}` has a hash of every training target; `stepedit evaluate {name} --data OTHER` says how many of
+  the pairs it has met
 - Seed {run.seed}, at most {run.max_epochs:,} epochs; `metrics.jsonl` has the validation scores
 - Training command: `{training_command(run)}`
 - The weights are those with the best validation score. The model is for text of its task only.
@@ -136,6 +141,7 @@ def training_command(run: RunConfig) -> str:
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
     )
+    parts |= {"disjoint_sources": True} if run.disjoint_sources else {}
     parts |= {"seed": run.seed, "max_epochs": run.max_epochs, "eval_every": run.eval_every, "threads": run.threads}
     parts |= {"device": run.device} if run.device != "cpu" else {}
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
@@ -239,7 +245,7 @@ def export(folder: Path, out: Path, dtype: str | None = None) -> int:
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     with new_folder(out) as copy:
         write_config(copy, without_paths(run), words["inputs"], words["outputs"], out.absolute().name)
-        for name in (METRICS, TUNED):
+        for name in (METRICS, TUNED, TRAINED_ON):
             if (folder / name).exists():
                 write_atomic(copy / name, (folder / name).read_bytes())
         write_atomic(copy / GRAPH, graph)

@@ -233,7 +233,7 @@ def _add_runs(app: FastAPI, runs: dict[str, Path]) -> None:
         return RunStatus(
             name=name,
             title=f"{run.task} {run.method} {run.mode}",
-            metric=TASKS[run.task].metrics[0],
+            metric=TASKS[run.task].objective,
             max_epochs=run.max_epochs,
             reports=[_finite(report) for report in read_metrics(runs[name])],
         )

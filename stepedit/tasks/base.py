@@ -41,8 +41,8 @@ class Task(ABC):
     name: ClassVar[str]
     title: ClassVar[str] = ""
     example: ClassVar[tuple[str, str] | None] = None  # a source and its target; None: a generated one
-    metrics: ClassVar[tuple[str, ...]] = ("sequence", "token")  # the headline metric first
-    early_stopping_metric: ClassVar[str] = "sequence"
+    metrics: ClassVar[tuple[str, ...]] = ("sequence", "token")
+    objective: ClassVar[str] = "sequence"  # one of the metrics: chooses the checkpoint, leads scores and reports
     fitted_args: ClassVar[frozenset[str]] = frozenset()  # arguments that are learned from pairs, not set by people
 
     # capabilities

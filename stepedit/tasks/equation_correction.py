@@ -48,8 +48,8 @@ class EquationCorrection(ArithmeticTask):
     name: ClassVar[str] = "aec"
     title: ClassVar[str] = "arithmetic equation correction"
     example: ClassVar[tuple[str, str] | None] = ("7 * 8 / 4 8 2 - == 6", "7 * 8 / 4 - 8 == 6")
-    metrics: ClassVar[tuple[str, ...]] = ("sequence", "equation", "token", "holds")
-    early_stopping_metric: ClassVar[str] = "equation"
+    metrics: ClassVar[tuple[str, ...]] = ("equation", "sequence", "token", "holds")
+    objective: ClassVar[str] = "equation"
 
     @cached_property
     def template(self) -> Template:

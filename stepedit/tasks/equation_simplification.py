@@ -45,7 +45,7 @@ class EquationSimplification(ArithmeticTask):
     example: ClassVar[tuple[str, str] | None] = ("- 33 + 25 + 75 - 60 == ( 30 - 23 )", "- 33 + 25 + 75 - 60 == 7")
     independent_edits: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ("sequence", "token", "equation", "holds")
-    early_stopping_metric: ClassVar[str] = "token"
+    objective: ClassVar[str] = "sequence"
 
     @cached_property
     def template(self) -> Template:

@@ -50,7 +50,7 @@ class NumberSorting(ArithmeticTask):
     title: ClassVar[str] = "number sorting"
     example: ClassVar[tuple[str, str] | None] = ("0 2 1 4 3 5", "0 1 2 3 4 5")
     metrics: ClassVar[tuple[str, ...]] = ("sequence", "token")
-    early_stopping_metric: ClassVar[str] = "sequence"
+    objective: ClassVar[str] = "sequence"
     smallest: ClassVar[int] = 0
 
     @cached_property

@@ -12,7 +12,7 @@
     6        DONE DONE
 
 The edits insert one operator at a time, left to right: `pos_p t` inserts t before position p. A source is a target
-without its operators, so a target has one source; but a source may have many valid targets. That is why the headline
+without its operators, so a target has one source; but a source may have many valid targets. That is why the objective
 metric is equation accuracy: any true equation over the given integers, in their order, counts.
 
 Actions insert one of the five tokens `+ - * / ==`. The integers are 2 .. N+1, the last one is the right-hand side,
@@ -44,7 +44,7 @@ class OperatorRestoration(ArithmeticTask):
     example: ClassVar[tuple[str, str] | None] = ("8 2 8 4 2", "- 8 * 2 / 8 + 4 == 2")
     resamples_sources: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]] = ("equation", "token", "sequence", "holds")
-    early_stopping_metric: ClassVar[str] = "equation"
+    objective: ClassVar[str] = "equation"
 
     @cached_property
     def template(self) -> Template:

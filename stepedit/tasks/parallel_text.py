@@ -24,7 +24,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Self
 from unicodedata import combining
@@ -65,7 +65,8 @@ class ParallelText(Task):
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "your own text"
     example: ClassVar[tuple[str, str] | None] = ("teh cat satt", "the cat sat")
-    metrics: ClassVar[tuple[str, ...]] = ("sequence",)
+    metrics: ClassVar[tuple[str, ...]] = ("f0.5", "sequence")
+    objective: ClassVar[str] = "f0.5"
     resamples_sources: ClassVar[bool] = False
     independent_edits: ClassVar[bool] = True
     open_vocabulary: ClassVar[bool] = True
@@ -105,8 +106,8 @@ class ParallelText(Task):
 
     @cached_property
     def vocabulary(self) -> OpenVocabulary:
-        """The known tokens; other tokens are kept as they are."""
-        return _shared_vocabulary(self.known_tokens, self.level)
+        """The known tokens; other tokens are kept as they are, with ids that only this object can decode."""
+        return OpenVocabulary((PAD_TOKEN, *self.known_tokens), self.level)
 
     @cached_property
     def template(self) -> Template:
@@ -248,12 +249,6 @@ class ParallelText(Task):
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.known_tokens)
-
-
-@lru_cache(maxsize=8)
-def _shared_vocabulary(known: tuple[str, ...], level: Level) -> OpenVocabulary:
-    """Return one vocabulary for all tasks with the same tokens, so that ids of unknown tokens agree between them."""
-    return OpenVocabulary((PAD_TOKEN, *known), level)
 
 
 def _frequent(tokens: Iterable[str], limit: int, min_count: int) -> list[str]:

@@ -15,6 +15,7 @@ from torch import distributed
 from stepedit.config import RunConfig
 from stepedit.editing.sequences import Pairs
 from stepedit.evaluation.evaluate import evaluate_pairs
+from stepedit.methods.base import Method
 from stepedit.training.distributed import broadcast_from_rank0
 from stepedit.training.ema import evaluation_mode
 from stepedit.training.request import TRAINING_SHARE, UNLIMITED, RunRequest
@@ -25,7 +26,7 @@ VALIDATION_SHARE = 0.1  # of the training time, at most
 TIMED_SECONDS = 6.0  # long enough to time steps
 
 
-def plan(request: RunRequest, folder: Path, pairs: Mapping[str, Pairs]) -> RunConfig:
+def plan(request: RunRequest, folder: Path, pairs: Mapping[str, Pairs], method: Method | None = None) -> RunConfig:
     """Return the configuration of a run with its length decided.
 
     With a time budget, steps are timed with all threads and with one, unless the number of threads is given, and the
@@ -35,7 +36,7 @@ def plan(request: RunRequest, folder: Path, pairs: Mapping[str, Pairs]) -> RunCo
     epochs, min_interval = limits.max_epochs or UNLIMITED, 1
     threads = limits.threads or torch.get_num_threads()
     if limits.max_minutes is not None:
-        trial = Trainer(request.config(epochs, 1, threads), folder, pairs)
+        trial = Trainer(request.config(epochs, 1, threads), folder, pairs, method)
         threads, seconds = choose_num_threads(trial, fixed=limits.threads is not None)
         epoch = seconds * trial.batches
         began = time.perf_counter()

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from stepedit.config import PAPER_PRESETS, Limits, RunConfig, RunSettings, TrainingConfig, checked, preset
+from stepedit.config import PAPER_PRESETS, Limits, Mode, RunConfig, RunSettings, TrainingConfig, checked, preset
 from stepedit.data import dataset as datasets
 from stepedit.data.dataset import Dataset
 from stepedit.data.location import Location
@@ -64,10 +64,16 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
         limits = limits.model_copy(update={"max_minutes": DEFAULT_MINUTES})
     args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
     task = _task(values["task"], dataset, args)
-    settings = {name: values[name] for name in RUN_OPTIONS if name in values}
+    settings = {"mode": default_mode(values)} | {name: values[name] for name in RUN_OPTIONS if name in values}
     settings |= _identified(settings)
     settings |= {"task_args": asdict(task), "training": _training(values, task, dataset)}  # type: ignore[call-overload]
     return RunRequest(checked(RunSettings, settings), limits)
+
+
+def default_mode(values: Mapping[str, Any]) -> Mode:
+    """Return the mode that is used if none is given: what we recommend, and with preset paper what the paper has."""
+    method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
+    return "augmented" if method.iterative and values.get("preset") != "paper" else "online"
 
 
 def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) -> TrainingConfig:

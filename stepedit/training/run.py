@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 import torch
 
 from stepedit.config import RunConfig, RunSettings
-from stepedit.data.dataset import load_splits
-from stepedit.editing.sequences import Pairs
-from stepedit.errors import DataError, UserError
+from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning
+from stepedit.errors import DataError, DataWarning, UserError
 from stepedit.files import LOCK, locked, write_atomic
 from stepedit.inference.editor import Editor
-from stepedit.inference.model_folder import PAIRS, read_config
+from stepedit.inference.model_folder import PAIRS, make_method, read_config
+from stepedit.inference.trained_on import TrainedOn
+from stepedit.methods.base import Method
 from stepedit.programmers import runtime
 from stepedit.tasks.base import Progress
 from stepedit.training import distributed
@@ -92,14 +94,17 @@ def _stored(folder: Path, pairs: bytes | None) -> Iterator[None]:
 def new_trainer(request: RunRequest, folder: Path, progress: Progress | None = None) -> Trainer:
     """Return the trainer of a new run, its length fitted to the request; nothing is written yet."""
     _prepare(request.limits.threads)
-    pairs = _load(request.settings, progress, folder)
-    return Trainer(plan(request, folder, pairs), folder, pairs)
+    splits, method = _load(request.settings, progress, folder)
+    trainer = Trainer(plan(request, folder, splits.pairs, method), folder, splits.pairs, method)
+    trainer.trained_on = TrainedOn.from_splits(splits)
+    return trainer
 
 
 def trainer_for(run: RunConfig, folder: Path, progress: Progress | None = None) -> Trainer:
     """Return the trainer of a run that is configured already."""
     _prepare(run.threads)
-    return Trainer(run, folder, _load(run, progress, folder))
+    splits, method = _load(run, progress, folder)
+    return Trainer(run, folder, splits.pairs, method)
 
 
 def _prepare(threads: int | None) -> None:
@@ -107,11 +112,18 @@ def _prepare(threads: int | None) -> None:
     torch.set_num_threads(threads or torch.get_num_threads())
 
 
-def _load(run: RunSettings, progress: Progress | None, folder: Path) -> dict[str, Pairs]:
-    pairs = load_splits(run, progress, folder=folder)
-    if not {"train", "val"} <= set(pairs):
-        raise DataError(f"{run.data}: training needs splits called train and val, there are: {', '.join(pairs)}")
-    return pairs
+def _load(run: RunSettings, progress: Progress | None, folder: Path) -> tuple[Loaded, Method]:
+    """Return the splits of a run and its method, with one task for both; warn if splits overlap."""
+    method = make_method(run)
+    splits = load(run, method.task, progress, folder=folder)
+    names = splits.pairs
+    if not {"train", "val"} <= set(names):
+        raise DataError(f"{run.data}: training needs splits called train and val, there are: {', '.join(names)}")
+    if run.data and Path(run.data).is_dir() and distributed.rank() == 0:
+        lines = {name: splits.lines(name) for name in names}
+        if message := overlap_warning(Dataset(lines, path=run.data), method.task.open_vocabulary):
+            warnings.warn(message, DataWarning, stacklevel=2)
+    return splits, method
 
 
 def refuse_existing(folder: Path) -> None:

@@ -25,6 +25,7 @@ from stepedit.errors import DataError, UserError
 from stepedit.evaluation.evaluate import evaluate_pairs
 from stepedit.files import write_atomic
 from stepedit.inference import model_folder
+from stepedit.inference.trained_on import TrainedOn
 from stepedit.methods.base import Method
 from stepedit.programmers.base import load_weights, weights_of
 from stepedit.programmers.nn.dropout import DropoutRng, dropout_rng
@@ -52,8 +53,10 @@ class Coverage:
 class Trainer:
     """A run in progress."""
 
-    def __init__(self, run: RunConfig, folder: Path, pairs: Mapping[str, Pairs]) -> None:
-        self.run, self.folder, self.method = run, folder, model_folder.make_method(run)
+    def __init__(self, run: RunConfig, folder: Path, pairs: Mapping[str, Pairs], method: Method | None = None) -> None:
+        # pairs of an open vocabulary need the method whose task encoded them
+        self.run, self.folder, self.method = run, folder, method or model_folder.make_method(run)
+        self.trained_on: TrainedOn | None = None  # written when the run begins
         self._check_mode()
         self.validation = pairs["val"]
         self.train, self.coverage = _expressible(self.method, pairs["train"])
@@ -97,6 +100,8 @@ class Trainer:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         model_folder.write_config(self.folder, self.run, self.method.task.vocabulary.tokens, self.method.outputs.tokens)
+        if self.trained_on is not None:
+            self.trained_on.write(self.folder)
 
     def fit(self, on_step: Callable[[int, float], None] | None = None) -> Iterator[Report]:
         """Train to the end; yield a report after every validation."""
@@ -191,7 +196,7 @@ class Trainer:
         metrics = dict(zip(names, distributed.broadcast_from_rank0([own[name] for name in names]), strict=True))
         self.state.seconds += time.monotonic() - began
         self.state.validated = epoch
-        score = metrics[self.method.task.early_stopping_metric]
+        score = metrics[self.method.task.objective]
         better = score > self.state.best
         if better:
             self.state.best, self.state.best_epoch = score, epoch

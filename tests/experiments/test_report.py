@@ -84,12 +84,18 @@ def runs(tmp_path: Path) -> Path:
 def test_the_table_shows_our_results_beside_the_papers_and_marks_missing_ones(runs: Path) -> None:
     rows = as_markdown(collect(runs)).splitlines()
     row = next(each for each in rows if "recurrence online" in each and "aor" in each)
-    # mean and standard deviation over two seeds, interval, paper, difference, minutes, GPU hours, steps, seeds
+    # mean and standard deviation over two seeds, their range, paper, difference, minutes, GPU hours, steps, seeds
     assert row == (
-        "| aor | recurrence online | equation | 65.00 ± 7.07 | 63.00 to 67.00 | 58.53 | +6.47 | 1.5 | 1.3 | 1,234 | 2 |"
+        "| aor | recurrence online | equation | 65.00 ± 7.07 | 60.00 to 70.00 | 58.53 | +6.47 | 1.5 | 1.3 | 1,234 | 2 |"
     )
     assert sum("| missing |" in each for each in rows) == 16 + 6  # AEC has two metrics in each of its six cells
     assert "| 0.00 |" not in "".join(rows)
+
+
+def test_several_seeds_have_their_range_and_one_seed_its_own_interval(runs: Path) -> None:
+    rows = {row.setting.method: row for row in collect(runs).rows.values()}
+    assert rows["recurrence"].interval("equation") == (0.60, 0.70), "not the mean of the runs' intervals"
+    assert rows["end2end"].interval("equation") == pytest.approx((0.18, 0.22))
 
 
 def test_the_page_is_self_contained_and_escapes_text(runs: Path) -> None:

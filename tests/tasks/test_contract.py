@@ -12,7 +12,7 @@ from stepedit.editing.edits import EditBatch, trajectory
 from stepedit.editing.interpreter import splice, step_batch
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.errors import DataError, PairError, UserError
-from stepedit.evaluation.metrics import METRICS
+from stepedit.evaluation.metrics import CORPUS_METRICS, METRICS
 from stepedit.inference import greedy
 from stepedit.registry import METHODS, TASKS
 from stepedit.tasks.base import Task
@@ -313,7 +313,8 @@ def test_names_titles_and_metrics_are_declared(name: str) -> None:
     assert kind.name == name
     assert kind.title
     assert len(kind.metrics) > 0
-    assert {*kind.metrics, kind.early_stopping_metric} <= set(METRICS)
+    assert set(kind.metrics) <= {*METRICS, *CORPUS_METRICS}
+    assert kind.objective in kind.metrics
     module_doc = __import__(kind.__module__, fromlist=["_"]).__doc__ or ""
     source, target = kind.example_pair()
     assert source in module_doc

@@ -51,3 +51,19 @@ def test_a_given_batch_size_is_kept(tmp_path: Path) -> None:
     data = {"data": str(tmp_path / "pairs.tsv"), "max_epochs": 1}
     assert resolve({**data, "batch_size": 20}).settings.training.batch_size == 20
     assert resolve(data).settings.training.batch_size < 20
+
+
+@pytest.mark.parametrize(
+    ("values", "mode"),
+    [
+        ({}, "augmented"),
+        ({"method": "recurrence", "preset": "small"}, "augmented"),
+        ({"preset": "paper"}, "online"),
+        ({"method": "tagging"}, "online"),
+        ({"method": "end2end"}, "online"),
+        ({"mode": "offline"}, "offline"),
+        ({"preset": "paper", "mode": "augmented"}, "augmented"),
+    ],
+)
+def test_the_default_mode_is_the_recommended_one(values: dict[str, str], mode: str) -> None:
+    assert resolve({"task": "aor", **values}).settings.mode == mode
