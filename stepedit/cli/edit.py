@@ -19,7 +19,15 @@ from stepedit.inference.decoding import Decoding, resolve
 if TYPE_CHECKING:
     from stepedit.inference.editor import Editor, EditResult
 
-Output = tuple[list[str], list[str]]  # what to print, and warnings
+MAX_WARNINGS = 20  # about rejected results
+STOPPED = {  # why a text ended without DONE
+    "confidence": "stopped: the next edit is below the minimum confidence",
+    "limit": "stopped: step limit",
+    "cycle": "stopped: cycle",
+}
+
+Rejected = tuple[int, str]  # the number of a line and its result
+Output = tuple[list[str], list[Rejected]]  # what to print, and what the verifier rejects
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,7 @@ class Job:
     decoding: tuple[tuple[str, Any], ...]
     trace: bool
     as_json: bool
+    states: bool
 
 
 @with_options("decoding", Decoding)
@@ -40,15 +49,21 @@ def edit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per text, with its steps and, for text, its changes.")
     ] = False,
+    states: Annotated[bool, typer.Option("--states", help="With --json: also the whole text after each step.")] = False,
     num_workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that share standard input.")] = 1,
     *,
     decoding: dict[str, Any],
 ) -> None:
     """Edit texts and print one result a line, in order. Standard input is streamed, so it may be of any size.
 
+    Results that the task's verifier rejects are printed, too, and named on standard error (--trace: marked, --json:
+    \"valid\": false).
+
     Example: stepedit edit aor "6 10 9 5 2" --trace
     """
-    job = Job(run, tuple(sorted(decoding.items())), trace, as_json)
+    if states and not as_json:
+        raise UserError("--states is for --json; --trace shows the text at each step")
+    job = Job(run, tuple(sorted(decoding.items())), trace, as_json, states)
     _load(job.run, job.decoding)  # a wrong name or option is reported before anything is read
     lines = ((text.removeprefix(TEXT_MARK), "\n") for text in texts) if texts else _standard_input()
     if num_workers == 1 or texts:
@@ -57,10 +72,14 @@ def edit(
         if trace:
             raise UserError("--trace works in one process; use --json, or --num-workers 1")
         outputs = corpus.in_processes(partial(_edit, job), lines, num_workers)
-    for printed, warnings in outputs:
+    count = 0
+    for printed, rejected in outputs:
         _write("".join(printed))
-        for warning in warnings:
-            typer.echo(f"stepedit: {warning}", err=True)
+        for number, text in rejected[: max(0, MAX_WARNINGS - count)]:
+            typer.echo(f"stepedit: line {number}: rejected by the verifier: {text!r}", err=True)
+        count += len(rejected)
+    if count > MAX_WARNINGS:
+        typer.echo(f"stepedit: {count:,} results were rejected by the verifier; {MAX_WARNINGS} are named", err=True)
 
 
 def _write(text: str) -> None:
@@ -91,14 +110,15 @@ def _load(run: str, decoding: tuple[tuple[str, Any], ...]) -> tuple[Editor, Deco
 
 
 def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
-    """Return what to print for a batch, and warnings."""
+    """Return what to print for a batch, and the results that the task's verifier rejects, if nothing else says so."""
     editor, decoding = _load(job.run, job.decoding)
     texts = [text for text, _ in batch]
-    results = editor.edit(texts, decoding, trace=job.trace or job.as_json, first_line=first + 1)
+    results = editor.edit(texts, decoding, job.trace or job.as_json, first_line=first + 1, states=job.states)
     separator = editor.method.task.vocabulary.separator
     printed = [_print(one, end, job, separator) for one, (_, end) in zip(results, batch, strict=True)]
-    invalid = [one.source for one in results if one.valid is False] if decoding.verify else []
-    return printed, [f"the verifier accepts no result found for {source!r}" for source in invalid]
+    if job.trace or job.as_json or decoding.lexicon is not None:
+        return printed, []
+    return printed, [(number, one.text) for number, one in enumerate(results, first + 1) if one.valid is False]
 
 
 def _print(result: EditResult, end: str, job: Job, separator: str) -> str:
@@ -115,13 +135,16 @@ def _print(result: EditResult, end: str, job: Job, separator: str) -> str:
 
 def _draw(result: EditResult, separator: str) -> str:
     """Return the steps, each with its change marked."""
-    from stepedit.cli.display import aligned, console, plain, step_diff
+    from stepedit.cli.display import aligned, console, plain, step_diffs
 
     rows: list[list[Any]] = [["step", "confidence", "text"], ["", "", plain(result.source)]]
-    for number, step in enumerate(result.steps, start=1):
-        rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, separator)])
+    drawn = step_diffs(result.tokens, result.steps, separator)
+    for number, (step, text) in enumerate(zip(result.steps, drawn, strict=True), start=1):
+        rows.append([str(number), f"{step.confidence:.1%}", text])
+    notes = [STOPPED[result.stop_reason]] if result.stop_reason in STOPPED else []
+    notes += ["rejected by the verifier"] * (result.valid is False)
     out = console()
     with out.capture() as captured:
         out.print(aligned(rows))
-        out.print(plain(f"{result.text}{'' if result.finished else '   (stopped without DONE)'}"))
+        out.print(plain(result.text + "".join(f"   ({note})" for note in notes)))
     return captured.get()

@@ -9,13 +9,16 @@ The decoding is part of the name: scores-test-beam-10-verified.json.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from stepedit.config import RunConfig, checked
 from stepedit.data.dataset import load_splits
+from stepedit.editing.interpreter import StopReason
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
 from stepedit.errors import DataError, located
@@ -42,7 +45,8 @@ class Example(BaseModel):
     target: str
     prediction: str
     correct: bool
-    finished: bool
+    stop_reason: StopReason
+    tokens: list[str]  # of the source
     steps: list[Step]
 
 
@@ -63,7 +67,7 @@ class RunScores(BaseModel):
     lexicon: bool = False
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean and 95 % interval
-    finished: float
+    stop_reasons: dict[StopReason, float]  # shares
     paper: dict[str, float] | None
     by_edits: dict[int, tuple[int, float]]
     by_length: dict[int, tuple[int, float]]
@@ -147,7 +151,7 @@ def _scores(
         metrics={
             name: (float(each.mean()), *bootstrap_interval(each, rng)) for name, each in evaluation.scores.items()
         },
-        finished=sum(outcome.finished for outcome in evaluation.outcomes) / len(pairs),
+        stop_reasons=_stop_reasons(evaluation),
         paper=theirs.metrics if theirs else None,
         by_edits=breakdown(headline, needed),
         by_length=breakdown(headline, pairs.sources.lengths),
@@ -157,6 +161,12 @@ def _scores(
         training_finished=model_folder.is_finished(folder),
         examples=_examples(editor, pairs, headline >= 1, needed > 0, decoding),
     )
+
+
+def _stop_reasons(evaluation: Evaluation) -> dict[StopReason, float]:
+    """Return the share of texts that ended for each reason, in the order of StopReason."""
+    counts = Counter(outcome.stop_reason for outcome in evaluation.outcomes)
+    return {reason: counts[reason] / len(evaluation.outcomes) for reason in get_args(StopReason)}
 
 
 def _edits_needed(task: Task, pairs: Pairs) -> IntArray:
@@ -194,7 +204,8 @@ def _examples(editor: Editor, pairs: Pairs, correct: BoolArray, needed: BoolArra
             target=target,
             prediction=one.text,
             correct=bool(correct[row]),
-            finished=one.finished,
+            stop_reason=one.stop_reason,
+            tokens=one.tokens,
             steps=one.steps,
         )
         for row, one, target in zip(rows, edited, vocabulary.decode(chosen.targets), strict=True)
@@ -209,7 +220,7 @@ def _write_predictions(path: Path, vocabulary: Vocabulary, pairs: Pairs, evaluat
                 "source": source,
                 "target": target,
                 "prediction": prediction,
-                "finished": outcome.finished,
+                "stop_reason": outcome.stop_reason,
                 "steps": outcome.steps,
                 **{name: float(scores[index]) for name, scores in evaluation.scores.items()},
             }
