@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from stepedit.errors import UserError
+from stepedit.errors import UserError, short
 from stepedit.registry import did_you_mean
 
 Mode = Literal["offline", "online", "augmented", "self-training"]
@@ -18,6 +18,9 @@ EditOrder = Literal["left-to-right", "right-to-left", "random"]
 Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]
 Config = TypeVar("Config", bound=BaseModel)
+
+# a configuration may come from a downloaded folder: every size has a limit
+MAX_BATCH, MAX_COUNT, MAX_THREADS = 1 << 20, 10**9, 1024
 
 
 class TrainingConfig(BaseModel):
@@ -42,7 +45,7 @@ class TrainingConfig(BaseModel):
     num_heads: int = Field(4, ge=1, le=64, description="Attention heads of a Transformer.")
     dropout: float = Field(0.05, ge=0, lt=1, description="Dropout probability.")
     numeric_features: bool = Field(True, description="Add features of an integer's value to its embedding.")
-    batch_size: int = Field(256, ge=1, description="Examples per batch; a last partial batch is dropped.")
+    batch_size: int = Field(256, ge=1, le=MAX_BATCH, description="Examples per batch; a last partial batch is dropped.")
     optimizer: Literal["adam", "muon"] = Field("muon", description="Optimizer of the hidden weight matrices.")
     learning_rate: float = Field(
         0.003,
@@ -51,7 +54,7 @@ class TrainingConfig(BaseModel):
         description="Peak learning rate.",
         json_schema_extra={"shown_default": "0.002 where sources are resampled, else 0.003"},
     )
-    warmup_steps: int = Field(200, ge=0, description="Steps of linear warm-up.")
+    warmup_steps: int = Field(200, ge=0, le=MAX_COUNT, description="Steps of linear warm-up.")
     lr_schedule: Literal["cosine", "constant"] = Field("cosine", description="Learning rate after the warm-up.")
     weight_decay: float = Field(
         1.0,
@@ -73,7 +76,9 @@ class TrainingConfig(BaseModel):
         "static", description="Training target: the expert's next edit, or any optimal edit; pointer only."
     )
     teacher_forcing: float = Field(1.0, ge=0, le=1, description="Probability that a decoder sees the true symbol.")
-    patience: int = Field(512, ge=1, description="Epochs without improvement on validation before stopping.")
+    patience: int = Field(
+        512, ge=1, le=MAX_COUNT, description="Epochs without improvement on validation before stopping."
+    )
 
     @model_validator(mode="after")
     def _heads_divide_the_hidden_size(self) -> Self:
@@ -144,7 +149,9 @@ class RunSettings(BaseModel):
     target_column: str | None = Field(
         None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
-    num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
+    num_examples: int = Field(
+        10_000, ge=4, le=MAX_COUNT, description="D, number of distinct targets to generate for all splits."
+    )
     seed: int = Field(0, ge=0, description="Random seed; the same seed gives the same run.")
     device: str = Field("cpu", description="Device of the network: cpu, cuda, cuda:1, mps.")
 
@@ -155,7 +162,7 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     max_epochs: int | None = Field(
-        None, ge=1, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+        None, ge=1, le=MAX_COUNT, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
     )
     max_minutes: float | None = Field(
         None,
@@ -166,12 +173,14 @@ class Limits(BaseModel):
     eval_every: int | None = Field(
         None,
         ge=1,
+        le=MAX_COUNT,
         description="Epochs between validations.",
         json_schema_extra={"shown_default": "40 validations in a run, fewer in short ones"},
     )
     threads: int | None = Field(
         None,
         ge=1,
+        le=MAX_THREADS,
         description="CPU threads.",
         json_schema_extra={"shown_default": "all cores; with a time budget one thread, if that is faster"},
     )
@@ -180,9 +189,9 @@ class Limits(BaseModel):
 class RunConfig(RunSettings):
     """The complete configuration of a run."""
 
-    max_epochs: int = Field(ge=1)
-    eval_every: int = Field(ge=1)
-    threads: int = Field(ge=1)
+    max_epochs: int = Field(ge=1, le=MAX_COUNT)
+    eval_every: int = Field(ge=1, le=MAX_COUNT)
+    threads: int = Field(ge=1, le=MAX_THREADS)
 
 
 def checked(kind: type[Config], values: dict[str, Any]) -> Config:
@@ -196,4 +205,4 @@ def checked(kind: type[Config], values: dict[str, Any]) -> Config:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{location}: {message}, not {first['input']!r}" if location else message) from None
+        raise UserError(f"{location}: {message}, not {short(first['input'])}" if location else message) from None

@@ -27,6 +27,12 @@ class UnknownNameError(UserError, KeyError):
         return str(self.args[0])  # KeyError would show it quoted
 
 
+def short(value: object, limit: int = 100) -> str:
+    """Return a value as a message shows it: its repr, cut off if it is long."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
 @contextmanager
 def located(where: str) -> Iterator[None]:
     """Prefix the message of any UserError raised inside with a location."""

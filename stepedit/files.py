@@ -12,6 +12,7 @@ from typing import Any
 from stepedit.errors import DataError
 
 LOCK = ".lock"
+MAX_JSON_BYTES = 16 << 20  # far more than the largest vocabulary takes
 LOCK_TIMEOUT = 5.0  # seconds to wait for another process to release a folder
 
 
@@ -53,12 +54,16 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value of a JSON file; DataError if it is missing or damaged."""
+    """Return the value of a JSON file; DataError if it is missing, damaged or larger than any that we write."""
     try:
+        if (size := path.stat().st_size) > MAX_JSON_BYTES:
+            raise DataError(f"{path}: {size:,} bytes are too many; {MAX_JSON_BYTES:,} is the limit")
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(f"{path.parent}: no run here ({path.name} is missing)") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except DataError:
+        raise
+    except (ValueError, RecursionError):  # also integers of thousands of digits, and brackets as deep
         raise DataError(f"{path}: damaged (not valid JSON)") from None
 
 

@@ -20,7 +20,7 @@ from stepedit.editing import alignment
 from stepedit.editing.actions import Operation, Template
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
-from stepedit.errors import DataError, PairError, UserError
+from stepedit.errors import DataError, PairError, UserError, short
 from stepedit.registry import did_you_mean
 from stepedit.text.vocabulary import Vocabulary
 
@@ -62,7 +62,7 @@ class Task(ABC):
         except ValidationError as error:
             first = error.errors()[0]
             location = first["loc"][-1] if first["loc"] else "arguments"
-            raise UserError(f"task {cls.name}: {location}: {first['msg']}, not {first['input']!r}") from None
+            raise UserError(f"task {cls.name}: {location}: {first['msg']}, not {short(first['input'])}") from None
 
     @classmethod
     def arg_names(cls) -> list[str]:
