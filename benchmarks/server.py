@@ -92,7 +92,12 @@ async def _wait_until_up(port: int) -> None:
 async def client(port: int, body: bytes, end: float, responses: Responses) -> None:
     """Send requests one after the other until `end`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    lines = ["POST /api/edit HTTP/1.1", "host: here", "content-type: application/json", f"content-length: {len(body)}"]
+    lines = [
+        "POST /api/edit HTTP/1.1",
+        "host: localhost",
+        "content-type: application/json",
+        f"content-length: {len(body)}",
+    ]
     head = "".join(f"{line}\r\n" for line in [*lines, ""])
     while (started := time.perf_counter()) < end:
         writer.write(head.encode() + body)

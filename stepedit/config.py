@@ -20,8 +20,10 @@ Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "additive", "none"]
 Initialization = Literal["uniform", "normal"]
 Config = TypeVar("Config", bound=BaseModel)
-MAX_THREADS = 4096
 MAX_SEED = 2**32 - 1  # what is computed from it fits into 64 bits
+
+# a configuration may come from a downloaded folder: every size has a limit
+MAX_BATCH, MAX_COUNT, MAX_THREADS = 1 << 20, 10**9, 4096
 
 
 class TrainingConfig(BaseModel):
@@ -56,7 +58,7 @@ class TrainingConfig(BaseModel):
         "uniform", description="Initial weights. uniform: within 1/sqrt(H); normal: deviation 0.01, biases 0."
     )
     numeric_features: bool = Field(True, description="Add features of an integer's value to its embedding.")
-    batch_size: int = Field(256, ge=1, description="Examples per batch; a last partial batch is dropped.")
+    batch_size: int = Field(256, ge=1, le=MAX_BATCH, description="Examples per batch; a last partial batch is dropped.")
     optimizer: Literal["adam", "muon"] = Field("muon", description="Optimizer of the hidden weight matrices.")
     learning_rate: float = Field(
         0.003,
@@ -65,7 +67,7 @@ class TrainingConfig(BaseModel):
         description="Peak learning rate.",
         json_schema_extra={"shown_default": "0.002 where sources are resampled, else 0.003"},
     )
-    warmup_steps: int = Field(200, ge=0, description="Steps of linear warm-up.")
+    warmup_steps: int = Field(200, ge=0, le=MAX_COUNT, description="Steps of linear warm-up.")
     lr_schedule: Literal["cosine", "constant"] = Field("cosine", description="Learning rate after the warm-up.")
     weight_decay: float = Field(
         1.0,
@@ -102,7 +104,9 @@ class TrainingConfig(BaseModel):
         "sources: the source and the first action alone.",
         json_schema_extra={"shown_default": "fixed, sources where they are resampled"},
     )
-    patience: int = Field(512, ge=1, description="Epochs without improvement on validation before stopping.")
+    patience: int = Field(
+        512, ge=1, le=MAX_COUNT, description="Epochs without improvement on validation before stopping."
+    )
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
@@ -185,7 +189,9 @@ class RunSettings(BaseModel):
     target_column: str | None = Field(
         None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
-    num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
+    num_examples: int = Field(
+        10_000, ge=4, le=MAX_COUNT, description="D, number of distinct targets to generate for all splits."
+    )
     disjoint_sources: bool = Field(
         False, description="Generated splits share no source; otherwise a source may be in train with another target."
     )
@@ -199,7 +205,7 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     max_epochs: int | None = Field(
-        None, ge=1, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+        None, ge=1, le=MAX_COUNT, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
     )
     max_minutes: float | None = Field(
         None,
@@ -210,6 +216,7 @@ class Limits(BaseModel):
     eval_every: int | None = Field(
         None,
         ge=1,
+        le=MAX_COUNT,
         description="Epochs between validations.",
         json_schema_extra={"shown_default": "40 validations in a run, fewer in short ones"},
     )
@@ -225,8 +232,8 @@ class Limits(BaseModel):
 class RunConfig(RunSettings):
     """The complete configuration of a run."""
 
-    max_epochs: int = Field(ge=1)
-    eval_every: int = Field(ge=1)
+    max_epochs: int = Field(ge=1, le=MAX_COUNT)
+    eval_every: int = Field(ge=1, le=MAX_COUNT)
     threads: int = Field(ge=1, le=MAX_THREADS)
 
 

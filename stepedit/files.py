@@ -18,6 +18,7 @@ _CALLS = count()  # so that threads of a process do not share a temporary name e
 _OPEN = set[Path]()  # temporary files and folders that this process is writing
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # at the beginning of a file that some programs write; no part of its text
 LOCK = ".lock"
+MAX_JSON_BYTES = 16 << 20  # far more than the largest vocabulary takes
 LOCK_TIMEOUT = 5.0  # seconds to wait for another process to release a folder
 
 
@@ -121,12 +122,16 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value of a JSON file; DataError if it is missing or damaged."""
+    """Return the value of a JSON file; DataError if it is missing, damaged or larger than any that we write."""
     try:
+        if (size := path.stat().st_size) > MAX_JSON_BYTES:
+            raise DataError(f"{path}: {size:,} bytes are too many; {MAX_JSON_BYTES:,} is the limit")
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(f"{path.parent}: no run here ({path.name} is missing)") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except DataError:
+        raise
+    except (ValueError, RecursionError):  # also integers of thousands of digits, and brackets as deep
         raise DataError(f"{path}: damaged (not valid JSON)") from None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stepedit.data.states import ExpertPolicy, sample_states, states_after
-from stepedit.editing.edits import Scripts, trajectory
+from stepedit.editing.edits import Scripts, replay, trajectory
 from stepedit.editing.interpreter import step_batch
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.evaluation.metrics import CORPUS_METRICS, METRICS
@@ -84,11 +84,12 @@ def check_actions(task: Task, rng: np.random.Generator) -> None:
     scripts = task.edits(pairs.sources, pairs.targets)
     expert, method = ExpertPolicy(scripts, task.template), METHODS["recurrence"](task)
     outcomes = greedy.run(pairs.sources, expert.predict, method, trace=True, max_steps=MAX_STEPS)
+    sources = pairs.sources.rows()
     for index, (outcome, target) in enumerate(zip(outcomes, pairs.targets.rows(), strict=True)):
         assert outcome.finished, f"pair {index + 1}: the expert does not come to DONE"
         assert list(outcome.tokens) == target, f"pair {index + 1} is not edited to its target"
         assert outcome.steps == scripts.counts[index], f"pair {index + 1} takes another number of steps"
-        longest = max((len(step.state) for step in outcome.trace), default=0)
+        longest = max(map(len, replay(sources[index], (step.edit for step in outcome.trace))))
         assert longest <= task.max_length, f"pair {index + 1}: an intermediate state is longer than max_length"
 
 

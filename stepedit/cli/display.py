@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from stepedit.editing.edits import Edit, trajectory
+from stepedit.editing.edits import Edit, replay, trajectory
 
 if TYPE_CHECKING:
     from stepedit.editing.trace import Step
@@ -60,13 +60,16 @@ def script_diff(source: Sequence[str], edits: Sequence[Edit[str]], separator: st
     return [Text(separator).join([*parts, *map(plain, source[shown:])])]
 
 
-def step_diff(step: Step, separator: str) -> Text:
-    """Return the text after a step with its change marked."""
+def step_diffs(tokens: Sequence[str], steps: Sequence[Step], separator: str) -> list[Text]:
+    """Return the text before each step, from the tokens of the source on, with the step's change marked."""
+    states = replay(tokens, (step.edit for step in steps))
+    return [_step_diff(state, step, separator) for state, step in zip(states, steps, strict=False)]
+
+
+def _step_diff(state: Sequence[str], step: Step, separator: str) -> Text:
     if step.position is None:
-        return Text(visible(f"{separator.join(step.tokens)}  (skipped)"), DIM)
-    state = [*step.tokens[: step.position], *step.deleted, *step.tokens[step.position + len(step.inserted) :]]
-    edit = Edit(step.position, step.position + len(step.deleted), tuple(step.inserted))
-    return diff(state, edit, separator)
+        return Text(visible(f"{separator.join(state)}  (skipped)"), DIM)
+    return diff(state, step.edit, separator)
 
 
 def aligned(rows: Sequence[Sequence[str | Text]], heading: bool = True) -> Text:

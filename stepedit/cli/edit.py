@@ -21,6 +21,15 @@ from stepedit.inference.decoding import Decoding, resolve
 if TYPE_CHECKING:
     from stepedit.inference.editor import Editor, EditResult
 
+MAX_WARNINGS = 20  # about rejected results
+STOPPED = {  # why a text ended without DONE
+    "confidence": "stopped: the next edit is below the minimum confidence",
+    "limit": "stopped: step limit",
+    "cycle": "stopped: cycle",
+}
+
+Rejected = tuple[int, str]  # the number of a line and its result
+
 
 @dataclass(frozen=True)
 class Output:
@@ -28,6 +37,7 @@ class Output:
 
     printed: list[str]
     warnings: list[str]
+    rejected: list[Rejected]  # by the verifier
     failure: str | None = None
 
 
@@ -39,6 +49,7 @@ class Job:
     decoding: tuple[tuple[str, Any], ...]
     trace: bool
     as_json: bool
+    states: bool
     strict: bool  # stop at the first line that cannot be edited
     arguments: bool  # the texts are arguments: nothing is edited if one of them cannot be
 
@@ -51,6 +62,7 @@ def edit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per text, with its steps and, for text, its changes.")
     ] = False,
+    states: Annotated[bool, typer.Option("--states", help="With --json: also the whole text after each step.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first line of standard input that cannot be edited.")
     ] = False,
@@ -61,11 +73,14 @@ def edit(
     """Edit texts and print one result a line, in order. Standard input is streamed, so it may be of any size.
 
     A line of standard input that cannot be edited is printed unchanged, with a warning on standard error (--json: with
-    "error" and the reason). Blank lines and line ends are kept.
+    "error" and the reason). Blank lines and line ends are kept. Results that the task's verifier rejects are printed,
+    too, and named on standard error (--trace: marked, --json: \"valid\": false).
 
     Example: stepedit edit aor "6 10 9 5 2" --trace
     """
-    job = Job(run, tuple(sorted(decoding.items())), trace, as_json, strict, bool(texts))
+    if states and not as_json:
+        raise UserError("--states is for --json; --trace shows the text at each step")
+    job = Job(run, tuple(sorted(decoding.items())), trace, as_json, states, strict, bool(texts))
     _load(job.run, job.decoding)  # a wrong name or option is reported before anything is read
     lines = ((text.removeprefix(TEXT_MARK), "\n") for text in texts) if texts else _standard_input()
     if num_workers == 1 or texts:
@@ -75,12 +90,23 @@ def edit(
             raise UserError("--trace works in one process; use --json, or --num-workers 1")
         outputs = corpus.in_processes(partial(_edit, job), lines, num_workers)
     with closing(outputs):  # also if nobody reads on: the processes end
-        for output in outputs:
-            _write("".join(output.printed))
-            for warning in output.warnings:
-                typer.echo(f"stepedit: {warning}", err=True)
-            if output.failure:
-                raise LineError(output.failure)
+        _print_all(outputs)
+
+
+def _print_all(outputs: Iterator[Output]) -> None:
+    """Print what comes, and warn about it; LineError at the first line that ends it all."""
+    count = 0
+    for output in outputs:
+        _write("".join(output.printed))
+        for warning in output.warnings:
+            typer.echo(f"stepedit: {warning}", err=True)
+        for number, text in output.rejected[: max(0, MAX_WARNINGS - count)]:
+            typer.echo(f"stepedit: line {number}: rejected by the verifier: {text!r}", err=True)
+        count += len(output.rejected)
+        if output.failure:
+            raise LineError(output.failure)
+    if count > MAX_WARNINGS:
+        typer.echo(f"stepedit: {count:,} results were rejected by the verifier; {MAX_WARNINGS} are named", err=True)
 
 
 def _write(text: str) -> None:
@@ -109,9 +135,9 @@ def _load(run: str, decoding: tuple[tuple[str, Any], ...]) -> tuple[Editor, Deco
 
 
 def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
-    """Return what to print for a batch, and warnings."""
+    """Return what to print for a batch, and the results that the task's verifier rejects, if nothing else says so."""
     editor, decoding = _load(job.run, job.decoding)
-    edit = partial(editor.edit, decoding=decoding, trace=job.trace or job.as_json)
+    edit = partial(editor.edit, decoding=decoding, trace=job.trace or job.as_json, states=job.states)
     texts, reasons, failure = [text for text, _ in batch], dict[int, str](), None
     try:
         results = edit(texts, first_line=first + 1)
@@ -130,9 +156,10 @@ def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
     ]
     bad_lines = [(first + index + 1, reason) for index, reason in reasons.items() if reason and not failure]
     warnings = [f"line {number}: {reason}; it is printed unchanged" for number, reason in bad_lines]
-    invalid = [one.source for one in results if one.valid is False] if decoding.verify else []
-    warnings += [f"the verifier accepts no result found for {source!r}" for source in invalid]
-    return Output(printed, warnings, failure)
+    marked = job.trace or job.as_json or decoding.lexicon is not None
+    numbers = (first + index + 1 for index in range(len(batch)) if index not in reasons)
+    rejected = [(number, one.text) for number, one in zip(numbers, results, strict=True) if one.valid is False]
+    return Output(printed, warnings, [] if marked else rejected, failure)
 
 
 def _refused(editor: Editor, texts: Sequence[str]) -> dict[int, str]:
@@ -169,13 +196,16 @@ def _print(result: EditResult, end: str, job: Job, separator: str) -> str:
 
 def _draw(result: EditResult, separator: str) -> str:
     """Return the steps, each with its change marked."""
-    from stepedit.cli.display import aligned, console, plain, step_diff
+    from stepedit.cli.display import aligned, console, plain, step_diffs
 
     rows: list[list[Any]] = [["step", "confidence", "text"], ["", "", plain(result.source)]]
-    for number, step in enumerate(result.steps, start=1):
-        rows.append([str(number), f"{step.confidence:.1%}", step_diff(step, separator)])
+    drawn = step_diffs(result.tokens, result.steps, separator)
+    for number, (step, text) in enumerate(zip(result.steps, drawn, strict=True), start=1):
+        rows.append([str(number), f"{step.confidence:.1%}", text])
+    notes = [STOPPED[result.stop_reason]] if result.stop_reason in STOPPED else []
+    notes += ["rejected by the verifier"] * (result.valid is False)
     out = console()
     with out.capture() as captured:
         out.print(aligned(rows))
-        out.print(plain(f"{result.text}{'' if result.finished else '   (stopped without DONE)'}"))
+        out.print(plain(result.text + "".join(f"   ({note})" for note in notes)))
     return captured.get()

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from stepedit.cli.arguments import Length, Numbers, Seed, TaskArgs, TaskName, make_task, parse_pairs
-from stepedit.cli.display import aligned, console, step_diff
+from stepedit.cli.display import aligned, console, step_diffs
 from stepedit.errors import UserError
 from stepedit.registry import TASKS
 
@@ -55,9 +55,10 @@ def expert(
     limit = int(scripts.counts[0]) + 1
     outcome = greedy.run(pairs.sources, policy.predict, method, trace=True, max_steps=limit)[0]
     rows: list[list[str | Text]] = [["step", "action", "text"], ["", "", vocabulary.decode(pairs.sources)[0]]]
-    for number, applied in enumerate(outcome.trace, start=1):
-        drawn = step_diff(named_step(applied, vocabulary), vocabulary.separator)
-        rows.append([str(number), template.format(applied.action, vocabulary.name), drawn])
+    tokens = [vocabulary.name(token) for token in pairs.sources.rows()[0]]
+    drawn = step_diffs(tokens, [named_step(applied, vocabulary) for applied in outcome.trace], vocabulary.separator)
+    for number, (applied, text) in enumerate(zip(outcome.trace, drawn, strict=True), start=1):
+        rows.append([str(number), template.format(applied.action, vocabulary.name), text])
     if outcome.finished:
         rows.append([str(len(rows) - 1), template.format(template.done(), vocabulary.name), "finished"])
     out = console()

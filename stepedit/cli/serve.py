@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,14 @@ def serve(
         str, typer.Option(help="Address to listen on; the default is reachable from this machine only.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 is any free one.")] = 8000,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name by which clients reach the server, as in their Host header; may be repeated; * is any. This "
+            "machine's loopback names and --host are always allowed.",
+            show_default=False,
+        ),
+    ] = None,
     watch: Annotated[
         list[Path] | None, typer.Option(help="Also show the learning curves of this run; may be repeated.")
     ] = None,
@@ -49,7 +58,9 @@ def serve(
     # one core is left for the requests, or both would wait for each other
     threads = threads or max(1, available_threads() - 1)
     store = ModelStore.load(runs or [], threads) if runs or not watch else ModelStore({})
-    app = make_app(store, watch or [])
+    app = make_app(store, watch or [], allowed_hosts=[host, *(allowed_host or [])])
+    gc.collect()
+    gc.freeze()  # what is loaded stays: collections that hold up all threads need not look at it
     config = uvicorn.Config(
         app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=30, limit_concurrency=1_000
     )

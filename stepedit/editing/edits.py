@@ -13,7 +13,7 @@ Shapes: B pairs, K edits of the longest script, M tokens of the widest edit.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
@@ -49,10 +49,16 @@ def apply(state: Sequence[Token], edit: Edit[Token]) -> tuple[Token, ...]:
 
 def trajectory(state: Sequence[Token], edits: Iterable[Edit[Token]]) -> list[tuple[Token, ...]]:
     """Return every state from the given one to the last, both included."""
-    states = [tuple(state)]
+    return list(replay(state, edits))
+
+
+def replay(state: Sequence[Token], edits: Iterable[Edit[Token]]) -> Iterator[tuple[Token, ...]]:
+    """Yield every state from the given one to the last, both included: a long trajectory fits into memory."""
+    current = tuple(state)
+    yield current
     for edit in edits:
-        states.append(apply(states[-1], edit))
-    return states
+        current = apply(current, edit)
+        yield current
 
 
 @dataclass(frozen=True)

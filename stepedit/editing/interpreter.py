@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stepedit.editing import edits
 from stepedit.editing.actions import DONE, NOTHING, OPERATION, POSITION, TOKEN, Operation, Template, operation
-from stepedit.editing.edits import EditBatch
+from stepedit.editing.edits import Edit, EditBatch
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
 
 FloatArray = npt.NDArray[np.floating]
+StopReason = Literal["done", "confidence", "limit", "cycle"]
 
 
 class Prediction(NamedTuple):
@@ -47,25 +48,41 @@ class AppliedAction:
     start: int | None  # None if it was skipped
     before: tuple[int, ...]  # tokens removed at start
     after: tuple[int, ...]  # tokens inserted at start
-    state: tuple[int, ...]  # the whole text after the action
     action: tuple[int, ...] = ()
     confidence: float = 1.0  # probability of the action
+
+    @property
+    def edit(self) -> Edit[int]:
+        """The edit, for `edits.replay`; an empty one if it was skipped."""
+        start = self.start or 0
+        return Edit(start, start + len(self.before), self.after)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of editing one text. `finished`: the programmer predicted DONE; a limit or a cycle is not that."""
+    """The result of editing one text, and why it ended.
+
+    done        the programmer predicted DONE, or a single-pass method the end of its output
+    confidence  the next edit was below the minimum confidence
+    limit       the largest number of steps, or of output symbols, was reached
+    cycle       the text was an earlier one again, or an action did not fit it: the same prediction would follow
+    """
 
     tokens: tuple[int, ...]
     steps: int
-    finished: bool
+    stop_reason: StopReason
     trace: list[AppliedAction] = field(default_factory=list)
     score: float = 0.0  # log-probability, from beam search
 
     @property
+    def finished(self) -> bool:
+        """Whether the programmer ended it."""
+        return self.stop_reason == "done"
+
+    @property
     def truncated(self) -> bool:
         """A limit or a cycle came before DONE."""
-        return not self.finished
+        return self.stop_reason in ("limit", "cycle")
 
 
 def step(state: Sequence[int], action: Sequence[int], template: Template) -> tuple[tuple[int, ...], bool, bool]:
@@ -183,7 +200,7 @@ def describe(state: Sequence[int], action: Sequence[int], template: Template, co
     """Return what one action other than DONE does to a state."""
     edit = template.edit(action, state)
     if edit is None:
-        return AppliedAction("skip", None, (), (), tuple(state), tuple(action), confidence)
+        return AppliedAction("skip", None, (), (), tuple(action), confidence)
     name = template.operation_named(action).name.lower()
-    before, after = tuple(state[edit.start : edit.stop]), edits.apply(state, edit)
-    return AppliedAction(name, edit.start, before, edit.tokens, after, tuple(action), confidence)
+    before = tuple(state[edit.start : edit.stop])
+    return AppliedAction(name, edit.start, before, edit.tokens, tuple(action), confidence)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Protocol
 
+from stepedit.editing.edits import Edit
 from stepedit.editing.interpreter import AppliedAction
 
 
@@ -55,16 +56,22 @@ class Step:
     before: str  # text removed at the position
     after: str  # text inserted there
     confidence: float  # probability of the action
-    text: str  # after the step
-    tokens: list[str]  # of the text after the step
     deleted: list[str]  # tokens removed
     inserted: list[str]  # tokens inserted
     candidates: list[Candidate] = field(default_factory=list)  # most probable actions in the state before the step
+    text: str | None = None  # the whole text after the step; this and its tokens on request only
+    tokens: list[str] | None = None
 
     @property
     def skipped(self) -> bool:
         """The action did not fit the text, which stayed as it was."""
         return self.position is None
+
+    @property
+    def edit(self) -> Edit[str]:
+        """The edit, for `edits.replay`; an empty one if it was skipped."""
+        start = self.position or 0
+        return Edit(start, start + len(self.deleted), tuple(self.inserted))
 
 
 @dataclass(frozen=True)
@@ -80,19 +87,24 @@ class Change:
     confidence: float  # of the least confident step
 
 
-def named_step(applied: AppliedAction, names: Names, candidates: list[Candidate] | None = None) -> Step:
-    """Return an applied action as a step with strings."""
+def named_step(
+    applied: AppliedAction,
+    names: Names,
+    candidates: list[Candidate] | None = None,
+    state: Sequence[int] | None = None,
+) -> Step:
+    """Return an applied action as a step with strings; with the text after it, if `state` is given."""
     return Step(
         operation=applied.operation,
         position=applied.start,
         before=names.text(applied.before),
         after=names.text(applied.after),
         confidence=applied.confidence,
-        text=names.text(applied.state),
-        tokens=[names.name(token) for token in applied.state],
         deleted=[names.name(token) for token in applied.before],
         inserted=[names.name(token) for token in applied.after],
         candidates=candidates or [],
+        text=None if state is None else names.text(state),
+        tokens=None if state is None else [names.name(token) for token in state],
     )
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -21,6 +23,7 @@ from stepedit.config import RunConfig, checked
 from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning
 from stepedit.data.location import Location, label, of_run
 from stepedit.data.readers import Lines
+from stepedit.editing.interpreter import StopReason
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
 from stepedit.errors import DataError, DataWarning, located
@@ -48,7 +51,8 @@ class Example(BaseModel):
     target: str
     prediction: str
     correct: bool
-    finished: bool
+    stop_reason: StopReason
+    tokens: list[str]  # of the source
     steps: list[Step]
 
 
@@ -73,7 +77,7 @@ class RunScores(BaseModel):
     headline: str
     metrics: dict[str, tuple[float, float, float]]  # mean and 95 % interval
     grouped_metric: str = ""  # the metric of by_edits, by_length and by_seen: a score per pair
-    finished: float
+    stop_reasons: dict[StopReason, float]  # shares
     paper: dict[str, float] | None
     by_edits: dict[int, tuple[int, float]]
     by_length: dict[int, tuple[int, float]]
@@ -190,7 +194,7 @@ def _scores(
         headline=task.objective,
         metrics={name: evaluation.figure(name) for name in evaluation.metrics},
         grouped_metric=grouped,
-        finished=sum(outcome.finished for outcome in evaluation.outcomes) / len(pairs),
+        stop_reasons=_stop_reasons(evaluation),
         paper=theirs.metrics if theirs else None,
         by_edits=breakdown(each, needed),
         by_length=breakdown(each, pairs.sources.lengths),
@@ -248,6 +252,12 @@ def _given_in_splits(run: RunConfig, splits: Loaded) -> bool:
     return run.data is not None and Path(run.data).is_dir() and "train" in splits.pairs
 
 
+def _stop_reasons(evaluation: Evaluation) -> dict[StopReason, float]:
+    """Return the share of texts that ended for each reason, in the order of StopReason."""
+    counts = Counter(outcome.stop_reason for outcome in evaluation.outcomes)
+    return {reason: counts[reason] / len(evaluation.outcomes) for reason in get_args(StopReason)}
+
+
 def _edits_needed(task: Task, pairs: Pairs) -> IntArray:
     """Return (B,) the number of edits of each pair, computed in batches of similar length."""
     counts, order = np.zeros(len(pairs), np.int64), np.argsort(pairs.sources.lengths, kind="stable")
@@ -283,7 +293,8 @@ def _examples(editor: Editor, pairs: Pairs, correct: BoolArray, needed: BoolArra
             target=target,
             prediction=one.text,
             correct=bool(correct[row]),
-            finished=one.finished,
+            stop_reason=one.stop_reason,
+            tokens=one.tokens,
             steps=one.steps,
         )
         for row, one, target in zip(rows, edited, vocabulary.decode(chosen.targets), strict=True)
@@ -298,7 +309,7 @@ def _write_predictions(path: Path, vocabulary: Vocabulary, pairs: Pairs, evaluat
                 "source": source,
                 "target": target,
                 "prediction": prediction,
-                "finished": outcome.finished,
+                "stop_reason": outcome.stop_reason,
                 "steps": outcome.steps,
                 **{name: float(scores[index]) for name, scores in evaluation.scores.items()},
             }

@@ -6,12 +6,15 @@ confidence is below it.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 
 from stepedit.data.dataset import load_splits
+from stepedit.editing.edits import replay
 from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import UserError
@@ -77,9 +80,5 @@ def _counts(pairs: Pairs, outcomes: list[Outcome], threshold: float) -> EditCoun
 
 def _until(source: list[int], outcome: Outcome, threshold: float) -> list[int]:
     """Return the text before the first step below the threshold."""
-    state = source
-    for step in outcome.trace:
-        if step.confidence < threshold:
-            break
-        state = list(step.state)
-    return state
+    sure = takewhile(lambda step: step.confidence >= threshold, outcome.trace)
+    return list(deque(replay(source, (step.edit for step in sure)), maxlen=1).pop())

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from stepedit import __version__
+from stepedit.editing.edits import replay
 from stepedit.editing.trace import Step
 from stepedit.errors import UserError
 from stepedit.evaluation.paper import AXES
@@ -150,16 +151,24 @@ def _shown(row: Row) -> list[dict[str, Any]]:
 
 
 def _example(example: Example, task: str) -> dict[str, Any]:
-    return example.model_dump(exclude={"steps"}) | {"steps": [_step(step, task) for step in example.steps]}
+    states = replay(example.tokens, (step.edit for step in example.steps))
+    steps = [_step(state, step, task) for state, step in zip(states, example.steps, strict=False)]
+    return example.model_dump(exclude={"steps"}) | {"steps": steps}
 
 
-def _step(step: Step, task: str) -> dict[str, str]:
-    """Return the text after a step, split where the step changed it."""
+def _step(state: Sequence[str], step: Step, task: str) -> dict[str, str]:
+    """Return the text before a step, split where the step changes it."""
     confidence = f"(confidence {step.confidence:.0%})"
-    if step.position is None:
-        return {"before": step.text, "deleted": "", "inserted": "", "after": "", "note": f"skipped {confidence}"}
-    before, after = step.tokens[: step.position], step.tokens[step.position + len(step.inserted) :]
     separator = "" if TASKS[task].open_vocabulary else " "
+    if step.position is None:
+        return {
+            "before": separator.join(state),
+            "deleted": "",
+            "inserted": "",
+            "after": "",
+            "note": f"skipped {confidence}",
+        }
+    before, after = state[: step.edit.start], state[step.edit.stop :]
     return {
         "before": separator.join([*before, ""]),
         "deleted": separator.join(step.deleted),

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepedit.editing.actions import DONE, Template
-from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, describe, step_batch
+from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, StopReason, describe, step, step_batch
 from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 
 NEG_INF = -np.inf
@@ -149,7 +149,8 @@ class BeamSearch:
         ends = zip(self.finished.scores.tolist(), self.finished.ends.tolist(), strict=True)
         for row, (score, (rounds, slot)) in enumerate(ends):
             steps = self._backtrace(row, rounds, slot) if trace else []
-            results.append(Outcome(self.finished.texts[row], rounds, score > NEG_INF, steps, score))
+            reason: StopReason = "done" if score > NEG_INF else "limit"
+            results.append(Outcome(self.finished.texts[row], rounds, reason, steps, score))
         return results
 
     def _backtrace(self, row: int, rounds: int, slot: int) -> list[AppliedAction]:
@@ -162,7 +163,7 @@ class BeamSearch:
         state, steps = tuple(self.sources.take([row]).rows()[0]), list[AppliedAction]()
         for action, confidence in reversed(actions):
             steps.append(describe(state, action, self.template, confidence))
-            state = steps[-1].state
+            state = step(state, action, self.template)[0]
         return steps
 
 

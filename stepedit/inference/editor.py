@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import islice, repeat
 from math import exp
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import computed_field
 
 from stepedit.config import RunConfig
 from stepedit.editing.actions import DONE
-from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, describe
+from stepedit.editing.edits import replay
+from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, StopReason, describe
 from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.editing.trace import Candidate, Change, Step, changes, named_step
 from stepedit.errors import DataError, UserError
@@ -35,16 +38,37 @@ class EditResult:
 
     source: str
     text: str
-    finished: bool  # the programmer predicted DONE; otherwise a limit or a cycle stopped it
+    stop_reason: StopReason  # done, or what came before: confidence, limit or cycle; see `Outcome`
     valid: bool | None  # what the verifier (the task's, or the lexicon) says; None if there is none
     tokens: list[str] = field(default_factory=list)  # of the source; this and the rest only with a trace
     steps: list[Step] = field(default_factory=list)
     final_candidates: list[Candidate] = field(default_factory=list)  # most probable actions at the end
     changes: list[Change] = field(default_factory=list)  # spans of characters; for text
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def finished(self) -> bool:
+        """Whether the programmer predicted DONE."""
+        return self.stop_reason == "done"
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
-        return asdict(self)
+        """Return the result as JSON values; steps have whole texts only if they were asked for."""
+        return {
+            "source": self.source,
+            "text": self.text,
+            "stop_reason": self.stop_reason,
+            "finished": self.finished,
+            "valid": self.valid,
+            "tokens": self.tokens,
+            "steps": [_step_values(step) for step in self.steps],
+            "final_candidates": [vars(each) for each in self.final_candidates],
+            "changes": [vars(each) for each in self.changes],
+        }
+
+
+def _step_values(step: Step) -> dict[str, Any]:
+    values = {**vars(step), "candidates": [vars(each) for each in step.candidates]}
+    return {name: value for name, value in values.items() if value is not None or name == "position"}
 
 
 @dataclass(frozen=True)
@@ -91,10 +115,12 @@ class Editor:
         trace: bool = False,
         num_candidates: int = 0,
         first_line: int = 1,
+        states: bool = False,
     ) -> list[EditResult]:
         """Edit texts and return their results in order; DataError says which text, from `first_line` on, cannot be.
 
-        With `trace`, results have steps and changes; with `num_candidates`, steps have the most probable actions.
+        With `trace`, results have steps and changes; with `num_candidates`, steps have the most probable actions; with
+        `states`, the whole text after each step, which takes space quadratic in the length of a text.
         """
         if isinstance(texts, str):
             raise UserError("expected a list of texts, not a single text")
@@ -106,16 +132,16 @@ class Editor:
         valid = self._verify(rows, outcomes, results, decoding)
         if not trace:
             parts = zip(texts, results, outcomes, valid, strict=True)
-            return [EditResult(source, text, outcome.finished, ok) for source, text, outcome, ok in parts]
+            return [EditResult(source, text, outcome.stop_reason, ok) for source, text, outcome, ok in parts]
         candidates = self._candidates(rows, outcomes, vocabulary, num_candidates)
         return [
             EditResult(
                 source=texts[index],
                 text=results[index],
-                finished=outcome.finished,
+                stop_reason=outcome.stop_reason,
                 valid=valid[index],
                 tokens=[vocabulary.name(token) for token in rows[index]],
-                **_traced(rows[index], outcome, candidates[index], vocabulary),
+                **_traced(rows[index], outcome, candidates[index], vocabulary, states),
             )
             for index, outcome in enumerate(outcomes)
         ]
@@ -172,7 +198,7 @@ class Editor:
             return [[] for _ in rows]
         segments = self.method.task.segments
         states = [
-            [tuple(row), *(step.state for step in outcome.trace)] if len(segments(row, vocabulary)) == 1 else []
+            [*_states(row, outcome)] if len(segments(row, vocabulary)) == 1 else []
             for row, outcome in zip(rows, outcomes, strict=True)
         ]
         flat = Sequences.from_rows([state for each in states for state in each])
@@ -221,15 +247,28 @@ def _as_candidate(applied: AppliedAction, vocabulary: Vocabulary) -> Candidate:
     return Candidate(applied.operation, applied.start, before, after, applied.confidence)
 
 
+def _states(row: Sequence[int], outcome: Outcome) -> Iterator[tuple[int, ...]]:
+    """Yield the text before the first step and after each."""
+    return replay(row, (applied.edit for applied in outcome.trace))
+
+
 def _traced(
-    row: Sequence[int], outcome: Outcome, candidates: Sequence[Sequence[Candidate]], vocabulary: Vocabulary
+    row: Sequence[int],
+    outcome: Outcome,
+    candidates: Sequence[Sequence[Candidate]],
+    vocabulary: Vocabulary,
+    states: bool,
 ) -> dict[str, Any]:
     """Return steps, final candidates and changes of a result."""
+    after: Iterable[tuple[int, ...] | None] = islice(_states(row, outcome), 1, None) if states else repeat(None)
     steps = [
         named_step(
-            applied, vocabulary, _marked(candidates[number], _as_candidate(applied, vocabulary)) if candidates else []
+            applied,
+            vocabulary,
+            _marked(candidates[number], _as_candidate(applied, vocabulary)) if candidates else [],
+            state,
         )
-        for number, applied in enumerate(outcome.trace)
+        for number, (applied, state) in enumerate(zip(outcome.trace, after, strict=False))
     ]
     done = Candidate("done", None, "", "", 0.0)
     final = _marked(candidates[-1], done if outcome.finished else None) if candidates else []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stepedit.editing.actions import DONE
-from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, Prediction, StepResult
+from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, Prediction, StepResult, StopReason
 from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 from stepedit.methods.base import Method
 
@@ -28,7 +28,7 @@ def run(
     """Edit each source with the most probable predictions; finished rows leave the batch.
 
     A text that returns to an earlier state, or that an action does not fit, is stopped there: the same text gets the
-    same prediction, so it would go round for ever. An edit below `min_confidence` is not applied; the text is done.
+    same prediction, so it would go round for ever. An edit below `min_confidence` is not applied; the text ends there.
     """
     limit = method.max_steps if max_steps is None else max_steps
     if len(sources) == 1:
@@ -40,9 +40,9 @@ def run(
         symbols, log_probs = predict(loop.texts)
         confidence = np.exp(log_probs)
         if min_confidence > 0:
-            symbols = np.where((confidence < min_confidence)[:, None], DONE, symbols)
+            symbols, confidence = loop.drop_unsure(symbols, confidence, steps, min_confidence)
         loop.advance(symbols, confidence, steps)
-    loop.close(np.ones(len(loop.rows), np.bool_), loop.texts, limit, finished=False)
+    loop.close(np.ones(len(loop.rows), np.bool_), loop.texts, limit, "limit")
     return [outcome for outcome in loop.outcomes if outcome is not None]
 
 
@@ -55,18 +55,18 @@ def _run_one(
         symbols, log_probs = predict(Sequences(np.array([text], np.int64), np.array([len(text)])))
         confidence = float(np.exp(log_probs[0]))
         action = symbols[0].tolist()
-        if confidence < min_confidence:
-            action = [DONE] * len(action)
+        if confidence < min_confidence and action != [DONE] * len(action):
+            return Outcome(text, count, "confidence", steps)
         after, done = method.step(text, action)
         if trace and not (done and method.iterative):
             steps.append(method.describe(text, action, after, confidence))
         if done or not method.iterative:
-            return Outcome(after, count + (not method.iterative), done, steps)
+            return Outcome(after, count + (not method.iterative), "done" if done else "limit", steps)
         if after in seen:
-            return Outcome(after, count + 1, False, steps)
+            return Outcome(after, count + 1, "cycle", steps)
         seen.add(after)
         text = after
-    return Outcome(text, limit, False, steps)
+    return Outcome(text, limit, "limit", steps)
 
 
 class _Loop:
@@ -79,28 +79,37 @@ class _Loop:
         self.outcomes: list[Outcome | None] = [None] * len(sources)
         self.traces: list[list[AppliedAction]] = [[] for _ in range(len(sources))]
 
+    def drop_unsure(
+        self, symbols: IntArray, confidence: FloatArray, steps: int, min_confidence: float
+    ) -> tuple[IntArray, FloatArray]:
+        """Drop the texts whose next edit is below the minimum confidence; return the predictions for the others."""
+        unsure = (confidence < min_confidence) & (symbols != DONE).any(1)
+        self.close(unsure, self.texts, steps, "confidence")
+        self._keep(~unsure, self.texts)
+        return symbols[~unsure], confidence[~unsure]
+
     def advance(self, symbols: IntArray, confidence: FloatArray, steps: int) -> None:
         """Apply one prediction to each text and drop the texts that have ended."""
         result = self.method.apply(self.texts, symbols)
         if self.trace:
             self._record(symbols, confidence, result)
         if not self.method.iterative:
-            for done in (True, False):
-                self.close(result.done == done, result.texts, steps + 1, finished=done)
+            self.close(result.done, result.texts, steps + 1, "done")
+            self.close(~result.done, result.texts, steps + 1, "limit")
             self._keep(np.zeros(len(self.rows), np.bool_), result.texts)
             return
-        self.close(result.done, self.texts, steps, finished=True)
+        self.close(result.done, self.texts, steps, "done")
         self._keep(~result.done, result.texts)
         keys = self.texts.keys()[:, None]
         cycles = (self.seen == keys).any(1)
-        self.close(cycles, self.texts, steps + 1, finished=False)
+        self.close(cycles, self.texts, steps + 1, "cycle")
         self.seen = np.concatenate([self.seen, keys], 1)
         self._keep(~cycles, self.texts)
 
-    def close(self, ended: BoolArray, texts: Sequences, steps: int, finished: bool) -> None:
+    def close(self, ended: BoolArray, texts: Sequences, steps: int, stop_reason: StopReason) -> None:
         """Store the outcomes of the rows that have ended."""
         for row, tokens in zip(self.rows[ended].tolist(), texts.take(ended).rows(), strict=True):
-            self.outcomes[row] = Outcome(tuple(tokens), steps, finished, self.traces[row])
+            self.outcomes[row] = Outcome(tuple(tokens), steps, stop_reason, self.traces[row])
 
     def _keep(self, kept: BoolArray, texts: Sequences) -> None:
         self.rows, self.texts, self.seen = self.rows[kept], texts.take(kept), self.seen[kept]

@@ -212,6 +212,19 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
         raise DataError(f"{path}: damaged ({error})") from None
 
 
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a file of tensors from its header; DataError if it is missing or damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+
+
 def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
     """Return the facts of a file of tensors without reading the tensors."""
     from safetensors import SafetensorError, safe_open
@@ -273,8 +286,10 @@ def make_graph(folder: Path, dtype: str) -> bytes:
     """Return the graph of a run's best weights; UserError if what makes graphs is not installed."""
     require_graph_makers()
     run = read_config(folder)
+    method, programmer = make_method(run), PROGRAMMERS[run.training.programmer]
+    programmer.require_weights(folder / WEIGHTS, method, run.training)
     weights, _ = read_tensors(folder / WEIGHTS)
-    return PROGRAMMERS[run.training.programmer].graph(make_method(run), run.training, weights, dtype)
+    return programmer.graph(method, run.training, weights, dtype)
 
 
 def _read_graph(folder: Path, dtype: str | None) -> bytes:

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepedit.editing.interpreter import AppliedAction, Outcome
+from stepedit.editing.interpreter import AppliedAction, Outcome, StopReason
 from stepedit.editing.sequences import Sequences
 from stepedit.inference import beam_search, greedy
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.reranking import LexiconCandidates, rerank
 from stepedit.methods.base import Method, Policy
-from stepedit.tasks.base import Progress, Segment
+from stepedit.tasks.base import Progress
 from stepedit.text.vocabulary import Vocabulary
 
 BATCH_SIZE = 512
@@ -42,10 +42,10 @@ def predict(
     editable = Sequences.from_rows([part.tokens for parts in segments for part in parts if part.editable])
     edited = iter(_predict_batches(policy, method, editable, decoding, trace, vocabulary, progress))
     outcomes = [
-        [next(edited) if part.editable else Outcome(tuple(part.tokens), 0, True) for part in parts]
+        [next(edited) if part.editable else Outcome(tuple(part.tokens), 0, "done") for part in parts]
         for parts in segments
     ]
-    return list(map(_joined, segments, outcomes))
+    return list(map(_joined, outcomes))
 
 
 def _predict_batches(
@@ -92,16 +92,19 @@ def decode(
     return found if candidates is None else rerank(sources, found, candidates, policy.log_prob, task, trace)
 
 
-def _joined(segments: Sequence[Segment], outcomes: Sequence[Outcome]) -> Outcome:
+def _joined(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcomes of a text's segments as one; each segment is edited when those before it are finished."""
     if len(outcomes) == 1:
         return outcomes[0]
     done, steps = list[int](), list[AppliedAction]()
-    for index, outcome in enumerate(outcomes):
-        if outcome.trace:
-            behind = [token for part in segments[index + 1 :] for token in part.tokens]
-            for step in outcome.trace:
-                start = None if step.start is None else step.start + len(done)
-                steps.append(replace(step, start=start, state=(*done, *step.state, *behind)))
+    for outcome in outcomes:
+        for step in outcome.trace:
+            steps.append(step if step.start is None else replace(step, start=step.start + len(done)))
         done += outcome.tokens
-    return Outcome(tuple(done), sum(one.steps for one in outcomes), all(one.finished for one in outcomes), steps)
+    return Outcome(tuple(done), sum(one.steps for one in outcomes), _joined_reason(outcomes), steps)
+
+
+def _joined_reason(outcomes: Sequence[Outcome]) -> StopReason:
+    """Return why a text ended: the first segment that was truncated says it, or else the first that is not done."""
+    reasons = [one.stop_reason for one in sorted(outcomes, key=lambda one: not one.truncated) if not one.finished]
+    return reasons[0] if reasons else "done"

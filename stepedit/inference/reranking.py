@@ -142,7 +142,7 @@ def rerank(
     outcomes, rows = list(found), sources.rows()
     for index, outcome in enumerate(found):
         if candidates.is_known_word(rows[index]):
-            outcomes[index] = Outcome(tuple(rows[index]), 0, True)
+            outcomes[index] = Outcome(tuple(rows[index]), 0, "done")
             continue
         searched = outcome.score + reranker.bonus(outcome.tokens, outcome.steps)
         if scores[index] > max(found_scores[index], searched):
@@ -173,4 +173,4 @@ def _as_outcome(log_prob: LogProb, source: Sequences, text: Sequence[int], task:
         states = states_after(pair, script, np.array([applied]))
         action, confidence = states.actions(task.template)[0].tolist(), float(np.exp(log_prob(states)[0]))
         steps.append(describe(states.texts.rows()[0], action, task.template, confidence))
-    return Outcome(tuple(text), count, True, steps)
+    return Outcome(tuple(text), count, "done", steps)

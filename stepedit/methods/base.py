@@ -138,7 +138,7 @@ class SinglePassMethod(Method):
         self, before: Sequence[int], symbols: Sequence[int], after: Sequence[int], confidence: float
     ) -> AppliedAction:
         """Return a record of the rewritten text."""
-        return AppliedAction("rewrite", 0, tuple(before), tuple(after), tuple(after), tuple(symbols), confidence)
+        return AppliedAction("rewrite", 0, tuple(before), tuple(after), tuple(symbols), confidence)
 
 
 def indices(tokens: Sequence[int], first: int, vocabulary: Vocabulary) -> IntArray:

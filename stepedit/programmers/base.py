@@ -18,9 +18,11 @@ from stepedit.data.states import States
 from stepedit.editing.interpreter import FloatArray, Prediction
 from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.errors import DataError, UserError
-from stepedit.inference.model_folder import CONFIG, WEIGHTS, Tensors, read_tensors
+from stepedit.inference.model_folder import CONFIG, WEIGHTS, Tensors, read_shapes, read_tensors
 from stepedit.methods.base import Method
 from stepedit.programmers.nn.dropout import DropoutRng
+
+FOREIGN = f"these weights do not belong to the network that {CONFIG} describes"
 
 
 class Programmer(nn.Module, ABC):
@@ -61,9 +63,18 @@ class Programmer(nn.Module, ABC):
     @classmethod
     def load(cls, folder: Path, method: Method, config: TrainingConfig) -> Programmer:
         """Return a network with the weights of a folder, ready to predict."""
+        cls.require_weights(folder / WEIGHTS, method, config)
         net = cls.from_seed(0, method, config)
         load_weights(net, read_tensors(folder / WEIGHTS)[0], folder / WEIGHTS)
         return net.eval()
+
+    @classmethod
+    def require_weights(cls, path: Path, method: Method, config: TrainingConfig) -> None:
+        """Raise DataError if a file has not the weights of this network; its header is read and nothing allocated."""
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            expected = _shapes(cls.from_config(method, config))
+        if expected != read_shapes(path):
+            raise DataError(f"{path}: {FOREIGN}")
 
     @classmethod
     def from_seed(cls, seed: int, method: Method, config: TrainingConfig) -> Self:
@@ -92,11 +103,14 @@ class Programmer(nn.Module, ABC):
         return torch.from_numpy(texts.ids).to(self.device), torch.from_numpy(texts.lengths).to(self.device)
 
 
+def _shapes(net: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+
+
 def load_weights(net: nn.Module, tensors: Tensors, path: Path) -> None:
     """Load weights into a network; DataError if they belong to another one."""
-    expected = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
-    if expected != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
-        raise DataError(f"{path}: these weights do not belong to the network that {CONFIG} describes")
+    if _shapes(net) != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+        raise DataError(f"{path}: {FOREIGN}")
     net.load_state_dict({name: torch.from_numpy(tensor) for name, tensor in tensors.items()})
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,18 +14,18 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from stepedit import __version__
 from stepedit.errors import UserError
 from stepedit.inference.decoding import resolve
-from stepedit.inference.editor import Editor
+from stepedit.inference.editor import Editor, EditResult
 from stepedit.inference.model_folder import read_config, read_metrics, user_task_args
 from stepedit.registry import METHODS, TASKS, did_you_mean
 from stepedit.server.batcher import Batcher, BatchKey, BusyError
-from stepedit.server.middleware import RequestLimits
+from stepedit.server.middleware import AllowedHosts, RequestLimits
 from stepedit.server.model_store import ModelStore
 from stepedit.server.schemas import (
     EditRequest,
@@ -47,8 +49,9 @@ class ServerLimits:
     max_work: int = 100_000  # texts of a request, times tokens of the longest, times the beam size squared
     max_bytes: int = 512 * 1024
     max_batch: int = 256  # texts that are edited together
+    max_response_bytes: int = 4 * 1024 * 1024
     max_queue: int = 2_048  # texts that wait or are being edited, times the beam size squared
-    seconds: float = 30.0
+    seconds: float = 30.0  # from the arrival of a request to the end of its encoded response
 
 
 def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -61,8 +64,9 @@ def make_app(
     watched: Sequence[Path] = (),
     limits: ServerLimits | None = None,
     one_by_one: bool = False,
+    allowed_hosts: Sequence[str] = (),
 ) -> RequestLimits:
-    """Return the whole application."""
+    """Return the whole application; it answers to this machine's names and the allowed hosts."""
     limits = limits or ServerLimits()
     batcher = Batcher(store.editors, limits.max_batch, limits.max_queue, one_by_one)
 
@@ -78,7 +82,7 @@ def make_app(
     _add_info(app, store)
     _add_runs(app, _by_name(watched))
     app.mount("/", StaticFiles(directory=str(files("stepedit.server") / "page"), html=True), name="page")
-    return RequestLimits(app, limits.max_bytes, limits.seconds)
+    return RequestLimits(app, limits.max_bytes, limits.seconds, AllowedHosts(allowed_hosts))
 
 
 def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
@@ -115,20 +119,35 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_editing(app: FastAPI, store: ModelStore, batcher: Batcher, limits: ServerLimits) -> None:
-    @app.post("/api/edit", responses=_errors(404, 408, 413, 422, 429, 503))
-    async def edit(request: EditRequest) -> EditResponse:
+    @app.post("/api/edit", response_model=EditResponse, responses=_errors(404, 408, 413, 422, 429, 503))
+    async def edit(request: EditRequest, http: Request) -> Response:
         """Edit one text or several: the results and, with a trace, each step."""
         name = request.model if request.model is not None else next(iter(store.editors), "")
         editor, texts = _find(store, name), request.all_texts()
-        _check(editor, texts, request, limits)
-        key = BatchKey(name, resolve(request.decoding(), editor.method, editor.min_confidence), request.trace)
+        _check_size(texts, limits)
+        decoding = resolve(request.decoding(), editor.method, editor.min_confidence)
+        key = BatchKey(name, decoding, request.trace or request.states, request.states)
+        check = partial(_check_work, editor, texts, request.beam_size, limits)
+        encode = partial(_encode, name, limits.max_response_bytes)
         try:
-            results = await batcher.edit(key, texts, limits.seconds)
+            body = await batcher.edit(key, texts, http.scope["deadline"], check, encode)
         except BusyError:
             raise HTTPException(429, "the server is busy; try again soon", {"retry-after": "1"}) from None
         except TimeoutError:
             raise HTTPException(503, f"this took longer than {limits.seconds:g} seconds") from None
-        return EditResponse(model=name, results=results)
+        return Response(body, media_type="application/json")
+
+
+def _encode(model: str, max_bytes: int, results: Sequence[EditResult]) -> bytes:
+    """Return an EditResponse as JSON, one result at a time: a long call of the encoder would hold up other threads."""
+    parts, size = list[bytes](), 0
+    for result in results:
+        parts.append(json.dumps(result.as_dict(), ensure_ascii=False, allow_nan=False).encode())
+        size += len(parts[-1])
+        if size > max_bytes:
+            reason = "send fewer texts, or ask for no states or trace"
+            raise HTTPException(413, f"the response is larger than {max_bytes:,} bytes; {reason}")
+    return b'{"model":%s,"results":[%s]}' % (json.dumps(model).encode(), b",".join(parts))
 
 
 def _find(store: ModelStore, name: str) -> Editor:
@@ -138,18 +157,22 @@ def _find(store: ModelStore, name: str) -> Editor:
         raise HTTPException(404, str(error)) from None
 
 
-def _check(editor: Editor, texts: Sequence[str], request: EditRequest, limits: ServerLimits) -> None:
-    """Raise UserError if the request is too large, or a text is not of the model's task."""
+def _check_size(texts: Sequence[str], limits: ServerLimits) -> None:
+    """Raise UserError if there are too many texts or characters."""
     if len(texts) > limits.max_texts:
         raise UserError(f"{len(texts)} texts are too many at once; {limits.max_texts} is the limit")
     for number, text in enumerate(texts, start=1):
         if len(text) > limits.max_characters:
             raise UserError(f"line {number}: longer than {limits.max_characters:,} characters")
+
+
+def _check_work(editor: Editor, texts: Sequence[str], beam_size: int, limits: ServerLimits) -> None:
+    """Raise UserError if a text is not of the model's task, or there is too much work."""
     segments = editor.segments(texts)
     longest = int(segments.lengths.max(initial=0))
     if longest > limits.max_tokens:
         raise UserError(f"a text has {longest} tokens; {limits.max_tokens} is the limit")
-    if len(segments) * longest * request.beam_size**2 > limits.max_work:
+    if len(segments) * longest * beam_size**2 > limits.max_work:
         raise UserError("too much work for one request; send fewer texts, or a smaller beam_size")
 
 
@@ -167,7 +190,7 @@ def _add_info(app: FastAPI, store: ModelStore) -> None:
         return infos
 
     @app.get("/api/tasks")
-    async def tasks() -> list[TaskInfo]:
+    def tasks() -> list[TaskInfo]:
         """The tasks, with an example each."""
         pairs = {name: TASKS[name].example_pair() for name in TASKS}
         return [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import EditResult
+
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class EditRequest(Decoding):
@@ -18,9 +21,19 @@ class EditRequest(Decoding):
     model: str | None = Field(None, description="Name of a model; default: the first one.", max_length=200)
     text: str | None = Field(None, description="One text.")
     texts: list[str] | None = Field(None, description="Several texts, instead of one.", min_length=1)
-    trace: bool = Field(True, description="Return steps, candidates and changes.")
+    trace: bool = Field(False, description="Return steps, candidates and changes.")
+    states: bool = Field(False, description="Also return the whole text after each step.")
     beam_size: int = Field(1, ge=1, le=20, description=Decoding.model_fields["beam_size"].description)
     lexicon: None = Field(None, description="Not available over HTTP.")
+
+    @field_validator("model", "text", "texts", mode="before")
+    @classmethod
+    def _no_lone_surrogates(cls, value: Any) -> Any:
+        for number, text in enumerate(value if isinstance(value, list) else [value], start=1):
+            if isinstance(text, str) and (found := SURROGATE.search(text)):
+                where = f"line {number}: " if isinstance(value, list) else ""
+                raise ValueError(f"{where}a lone surrogate, U+{ord(found[0]):04X}, is not a character")
+        return value
 
     @model_validator(mode="after")
     def _one_or_several(self) -> EditRequest:

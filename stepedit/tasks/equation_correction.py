@@ -43,7 +43,7 @@ DELETED, SUBSTITUTED, INSERTED = range(3)
 class EquationCorrection(ArithmeticTask):
     """Correct an equation with a few errors."""
 
-    errors: Annotated[int, Field(ge=0)] = 3  # maximum
+    errors: Annotated[int, Field(ge=0, le=1000)] = 3  # maximum
 
     name: ClassVar[str] = "aec"
     title: ClassVar[str] = "arithmetic equation correction"

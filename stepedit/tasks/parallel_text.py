@@ -47,8 +47,11 @@ MAX_WHOLE, MAX_CELLS = 4096, 1 << 25  # tokens of a line that is scored as a who
 MAX_KNOWN, MAX_INSERTABLE = 20_000, 8_000  # tokens
 MIN_COUNT, MANY_PAIRS = 2, 1_000  # occurrences of a known token; pairs from which the same holds for insertable ones
 MAX_EDITS = 32
+MAX_TARGET, MAX_TOKENS = 4096, 100_000  # what a downloaded configuration may ask for
 UNK_RATE = 0.1  # of known tokens
 CODE = re.compile(r"://|[^\W_][@_\\/.:][^\W_]")  # addresses, paths, identifiers
+
+Tokens = Annotated[tuple[str, ...], Field(max_length=MAX_TOKENS)]
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,10 @@ class ParallelText(Task):
 
     level: Level = "char"
     window: Annotated[int, Field(ge=2, le=1024)] = 12
-    max_target_length: Annotated[int, Field(ge=1)] = 12  # tokens of an edited window
-    max_window_edits: Annotated[int, Field(ge=1)] = 4
-    known_tokens: tuple[str, ...] = LETTERS
-    insertable_tokens: tuple[str, ...] = LETTERS  # a subset of the known ones
+    max_target_length: Annotated[int, Field(ge=1, le=MAX_TARGET)] = 12  # tokens of an edited window
+    max_window_edits: Annotated[int, Field(ge=1, le=MAX_TARGET)] = 4
+    known_tokens: Tokens = LETTERS
+    insertable_tokens: Tokens = LETTERS  # a subset of the known ones
 
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "your own text"

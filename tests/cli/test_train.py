@@ -56,11 +56,15 @@ def test_evaluate_reports_all_metrics_with_intervals_and_writes_predictions(run:
     mean, low, high = scores["metrics"]["sequence"]
     assert 0.5 < low <= mean <= high <= 1
     assert scores["pairs"] == sum(count for count, _ in scores["by_edits"].values()) == 60
+    assert set(scores["stop_reasons"]) == {"done", "confidence", "limit", "cycle"}
+    assert sum(scores["stop_reasons"].values()) == pytest.approx(1)
     rows = [json.loads(line) for line in (run / "predictions-test.jsonl").read_text().splitlines()]
+    assert sum(row["stop_reason"] == "done" for row in rows) / 60 == pytest.approx(scores["stop_reasons"]["done"])
     assert sum(row["sequence"] for row in rows) / len(rows) == pytest.approx(mean)
     table = stepedit("evaluate", run, "--split", "val").stdout
     assert "95 % interval" in table
     assert "edits needed" in table
+    assert re.search(r"pairs, [0-9.]+% done", table)
 
 
 def test_edit_keeps_the_order_of_lines_and_shows_steps(run: Path) -> None:
@@ -72,12 +76,12 @@ def test_edit_keeps_the_order_of_lines_and_shows_steps(run: Path) -> None:
     assert [result["source"] for result in results] == texts
     assert [result["text"] for result in results] == plain.stdout.splitlines()
     for result in results:
-        outcome = {"source", "text", "finished", "valid"}
+        outcome = {"source", "text", "stop_reason", "finished", "valid"}
         assert set(result) == outcome | {"tokens", "steps", "final_candidates", "changes"}
         for step in result["steps"]:
             assert set(step) == {
                 *("operation", "position", "before", "after", "confidence"),
-                *("text", "tokens", "deleted", "inserted", "candidates"),
+                *("deleted", "inserted", "candidates"),
             }
             assert 0 <= step["confidence"] <= 1
     shown = stepedit("edit", run, "3 2 1", "--trace").stdout
@@ -100,7 +104,7 @@ def test_verified_beam_search_is_at_least_as_accurate_as_greedy_decoding(run: Pa
     long = " ".join(str(number % 19) for number in range(60, 0, -1))  # far longer than in training
     invalid = stepedit("edit", run, long, "--verify")
     assert (invalid.returncode, len(invalid.stdout.splitlines())) == (0, 1)
-    assert "the verifier accepts no result found for" in invalid.stderr
+    assert invalid.stderr == f"stepedit: line 1: rejected by the verifier: {invalid.stdout[:-1]!r}\n"
 
 
 def test_options_that_cannot_work_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stepedit.editing import actions
 from stepedit.editing.actions import DONE, NOTHING, Operation, Template
-from stepedit.editing.edits import Edit, EditBatch, apply
+from stepedit.editing.edits import Edit, EditBatch, apply, trajectory
 from stepedit.editing.interpreter import AppliedAction, actions_for, describe, splice, step, step_batch
 from stepedit.editing.sequences import PAD, Sequences
 from tests.editing.templates import DELETE, INSERT, POSITION, SUBSTITUTE, SWAP, TEMPLATES, TOKEN, TOKENS
@@ -144,12 +144,13 @@ def test_describe_records_what_an_action_changed() -> None:
     chosen = [(INSERT, POSITION(1), TOKEN(1)), (DELETE, POSITION(7), POSITION(7)), (SUBSTITUTE, POSITION(0), TOKEN(2))]
     for action in chosen:
         trace.append(describe(state, action, TEMPLATES["operate"], confidence=0.5))
-        state = trace[-1].state
-    assert [(each.operation, each.start, each.before, each.after, each.state) for each in trace] == [
-        ("insert", 1, (), (1,), (4, 1, 5)),
-        ("skip", None, (), (), (4, 1, 5)),
-        ("substitute", 0, (4,), (2,), (2, 1, 5)),
+        state = step(state, action, TEMPLATES["operate"])[0]
+    assert [(each.operation, each.start, each.before, each.after) for each in trace] == [
+        ("insert", 1, (), (1,)),
+        ("skip", None, (), ()),
+        ("substitute", 0, (4,), (2,)),
     ]
+    assert trajectory((4, 5), [each.edit for each in trace]) == [(4, 5), (4, 1, 5), (4, 1, 5), (2, 1, 5)]
     assert [each.action for each in trace] == chosen
     assert [each.confidence for each in trace] == [0.5] * 3
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from stepedit.editing import actions
 from stepedit.editing.actions import Operation, Template
+from stepedit.editing.edits import apply, trajectory
 from stepedit.editing.interpreter import AppliedAction, describe
 from stepedit.editing.trace import Change, apply_changes, changes
 from stepedit.tasks.parallel_text import ParallelText
@@ -21,7 +22,7 @@ def apply_all(row: list[int], script: list[tuple[int, ...]], template: Template)
     trace, state = list[AppliedAction](), tuple(row)
     for action in script:
         trace.append(describe(state, action, template))
-        state = trace[-1].state
+        state = apply(state, trace[-1].edit)
     return trace
 
 
@@ -38,7 +39,7 @@ def edit_randomly(text: str, level: Level, seed: int) -> tuple[str, str, list[Ch
         has_token = which in (Operation.INSERT, Operation.SUBSTITUTE)
         script.append((actions.operation(which), position, token if has_token else position))
     trace = apply_all(row, script, task.template)
-    result = trace[-1].state if trace else row
+    result = trajectory(row, [applied.edit for applied in trace])[-1]
     return vocabulary.text(row), vocabulary.text(result), changes(row, trace, vocabulary)
 
 

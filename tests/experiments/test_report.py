@@ -27,8 +27,6 @@ STEP = Step(
     before="",
     after="+",
     confidence=0.5,
-    text="2 + 2 4",
-    tokens=["2", "+", "2", "4"],
     deleted=[],
     inserted=["+"],
 )
@@ -41,7 +39,13 @@ def write_run(folder: Path, mean: float, text: str = "2 2 4", **values: Any) -> 
     folder.mkdir(parents=True)
     write_config(folder, run, [], [])
     example = Example(
-        source=text, target="2 + 2 == 4", prediction="2 + 2 4", correct=False, finished=True, steps=[STEP]
+        source=text,
+        target="2 + 2 == 4",
+        prediction="2 + 2 4",
+        correct=False,
+        stop_reason="done",
+        tokens=text.split(),
+        steps=[STEP],
     )
     scores = RunScores(
         task=run.task,
@@ -55,7 +59,7 @@ def write_run(folder: Path, mean: float, text: str = "2 2 4", **values: Any) -> 
         min_confidence=0.0,
         headline="equation",
         metrics=dict.fromkeys(("equation", "token", "sequence", "holds"), (mean, mean - 0.02, mean + 0.02)),
-        finished=1.0,
+        stop_reasons={"done": 1.0},
         paper=None,
         by_edits={},
         by_length={},

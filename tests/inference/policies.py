@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stepedit.editing.actions import Template
+from stepedit.editing.actions import DONE, POSITION, Operation, Template, operation, token
 from stepedit.editing.interpreter import Prediction
 from stepedit.editing.sequences import Sequences
 from stepedit.methods.recurrence import Recurrence
@@ -60,3 +60,20 @@ class TemplateTask(SimpleTask):
 def recurrence(template: Template) -> Recurrence:
     """Return the recurrence method for a template, over the token ids 1 .. 9."""
     return Recurrence(TemplateTask(template))
+
+
+class SubstitutePolicy:
+    """Substitute one token for another, from left to right, with the task's template (operation, position, token)."""
+
+    num_parameters = 0
+
+    def __init__(self, wrong: int, right: int) -> None:
+        self.wrong, self.right = wrong, right
+
+    def predict(self, texts: Sequences) -> Prediction:
+        """Return the substitution of the first wrong token of each text, or DONE."""
+        found = (texts.ids == self.wrong) & texts.mask()
+        substitute = np.full((len(texts), 1), operation(Operation.SUBSTITUTE))
+        first, right = found.argmax(1)[:, None] * 4 + POSITION, np.full((len(texts), 1), token(self.right))
+        symbols = np.where(found.any(1)[:, None], np.concatenate([substitute, first, right], 1), DONE)
+        return Prediction(symbols, np.full(len(texts), np.log(0.75)))

@@ -8,6 +8,7 @@ import torch
 
 from stepedit.config import TrainingConfig
 from stepedit.editing.actions import DONE, Operation, operation, position, token
+from stepedit.editing.edits import trajectory
 from stepedit.editing.interpreter import FloatArray, step
 from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 from stepedit.errors import UserError
@@ -118,7 +119,7 @@ def test_a_wide_beam_finds_the_most_probable_result() -> None:
         assert outcome.score == pytest.approx(results[outcome.tokens])
         traced = np.log([step.confidence for step in outcome.trace]).sum()
         assert traced == pytest.approx(best_path(policy, tuple(source), outcome.tokens, 4), rel=1e-4)
-        assert (outcome.trace[-1].state if outcome.trace else tuple(source)) == outcome.tokens
+        assert trajectory(source, [step.edit for step in outcome.trace])[-1] == outcome.tokens
 
 
 class TwoOrders(RandomPolicy):
@@ -207,11 +208,11 @@ def test_if_nothing_is_finished_the_most_probable_state_is_taken() -> None:
     sources = task.vocabulary.encode(["2 3 4"])
     policy = RandomPolicy(task, num_actions=3)
     (unedited,) = search(sources, policy.top_k, task.template, max_steps=0, beam_size=3)
-    assert (unedited.tokens, unedited.finished) == (tuple(sources.rows()[0]), False)
+    assert (unedited.tokens, unedited.stop_reason) == (tuple(sources.rows()[0]), "limit")
     endless = EndlessPolicy(task, num_actions=3)
     (outcome,) = search(sources, endless.top_k, task.template, max_steps=3, beam_size=2, trace=True)
-    assert (len(outcome.tokens), outcome.finished, outcome.steps, len(outcome.trace)) == (6, False, 3, 3)
-    assert outcome.trace[-1].state == outcome.tokens
+    assert (len(outcome.tokens), outcome.stop_reason, outcome.steps, len(outcome.trace)) == (6, "limit", 3, 3)
+    assert trajectory(sources.rows()[0], [step.edit for step in outcome.trace])[-1] == outcome.tokens
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -250,4 +251,4 @@ def test_beam_search_works_for_every_task(task: str) -> None:
     outcomes = predict(net, method, sources.rows(), decoding, trace=True)
     assert len(outcomes) == 9
     for source, outcome in zip(sources.rows(), outcomes, strict=True):
-        assert (outcome.trace[-1].state if outcome.trace else tuple(source)) == outcome.tokens
+        assert trajectory(source, [step.edit for step in outcome.trace])[-1] == outcome.tokens

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from stepedit.data.states import States
+from stepedit.editing.edits import trajectory
 from stepedit.editing.interpreter import FloatArray, Outcome
 from stepedit.editing.sequences import Sequences
 from stepedit.errors import DataError, UserError
@@ -68,10 +69,10 @@ def reranked(lexicon: Lexicon, each: float, sources: Sequence[str], found: Seque
     task = ParallelText(known_tokens=(*LETTERS, " "), insertable_tokens=LETTERS)
     vocabulary = task.vocabulary.opened()
     rows = Sequences.from_rows([vocabulary.ids(list(text)) for text in sources])
-    outcomes = [Outcome(tuple(vocabulary.ids(list(text))), 1, True, [], -1.0) for text in found]
+    outcomes = [Outcome(tuple(vocabulary.ids(list(text))), 1, "done", [], -1.0) for text in found]
     results = rerank(rows, outcomes, LexiconCandidates(lexicon, vocabulary), constant_log_prob(each), task, trace=True)
-    for outcome in results:
-        assert not outcome.trace or outcome.trace[-1].state == outcome.tokens
+    for row, outcome in zip(rows.rows(), results, strict=True):
+        assert not outcome.trace or trajectory(row, [step.edit for step in outcome.trace])[-1] == outcome.tokens
     return results
 
 

@@ -1,6 +1,7 @@
 """The contract of every programmer: padding never leaks, and predictions have the probabilities that are trained."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from stepedit.config import TrainingConfig
 from stepedit.data.states import States, sample_states
 from stepedit.editing.interpreter import step, step_batch
 from stepedit.editing.sequences import Sequences
-from stepedit.errors import UserError
+from stepedit.errors import DataError, UserError
+from stepedit.inference.model_folder import write_tensors
 from stepedit.methods.base import Method
-from stepedit.programmers.base import Programmer
+from stepedit.programmers.base import Programmer, weights_of
 from stepedit.programmers.nn.dropout import DropoutRng, dropout_rng
 from stepedit.programmers.seq2seq import SeqToSeq
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
@@ -203,3 +205,16 @@ def loss_with(net: Programmer, states: States, seed: int, rows: torch.Tensor) ->
     rng = DropoutRng(torch.Generator().manual_seed(seed), rows, len(states))
     with dropout_rng(net, rng), torch.no_grad():
         return float(net(states, rng))
+
+
+@every_case
+def test_the_shapes_of_the_weights_are_known_before_they_are_allocated(
+    name: str, kind: dict[str, object], method_name: str, tmp_path: Path
+) -> None:
+    method, net = make(name, kind, method_name)
+    config = TrainingConfig.model_validate({"hidden_size": 16, "num_heads": 2, "num_layers": 1, **kind})
+    write_tensors(tmp_path / "weights", weights_of(net), {})
+    type(net).require_weights(tmp_path / "weights", method, config)
+    larger = config.model_copy(update={"hidden_size": 4096, "num_layers": 24})  # 20 GB
+    with pytest.raises(DataError, match="these weights do not belong to the network"):
+        type(net).require_weights(tmp_path / "weights", method, larger)

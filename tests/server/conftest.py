@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from stepedit import train
+from stepedit.server.model_store import ModelStore
 
 SMALL = {
     "numbers": 20,
@@ -27,3 +28,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         train("sort", out=folder / method, method=method, max_epochs=epochs, eval_every=epochs, **SMALL)
     torch.set_flush_denormal(False)  # hypothesis needs denormal floats
     return folder
+
+
+@pytest.fixture(scope="session")
+def store(runs: Path) -> ModelStore:
+    """The runs, loaded."""
+    return ModelStore.load([str(runs / name) for name in ("recurrence", "tagging", "end2end")])

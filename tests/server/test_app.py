@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -28,28 +28,11 @@ from stepedit.inference.editor import Editor
 from stepedit.server.app import ServerLimits, make_app
 from stepedit.server.middleware import INTERVAL, RequestLimits
 from stepedit.server.model_store import ModelStore
+from tests.server.client import call, post
 
 TIGHT = ServerLimits(
     max_characters=100, max_tokens=20, max_texts=8, max_bytes=2_000, max_batch=8, max_queue=10, seconds=5.0
 )
-
-
-@pytest.fixture(scope="session")
-def store(runs: Path) -> ModelStore:
-    return ModelStore.load([str(runs / name) for name in ("recurrence", "tagging", "end2end")])
-
-
-def call(app: RequestLimits, send: Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]) -> Any:
-    async def with_client() -> Any:
-        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await send(client)
-
-    return asyncio.run(with_client())
-
-
-def post(app: RequestLimits, **body: Any) -> httpx.Response:
-    return call(app, lambda client: client.post("/api/edit", json=body))  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +41,10 @@ def app(store: ModelStore) -> RequestLimits:
 
 
 def test_a_result_has_every_step_and_its_candidates(app: RequestLimits, store: ModelStore) -> None:
-    response = post(app, text="9 5 2").json()
+    response = post(app, text="9 5 2", trace=True, states=True).json()
     (result,) = response["results"]
     expected = store["recurrence"].edit(["9 5 2"], trace=True)[0]
+    assert result["stop_reason"] == expected.stop_reason
     assert response["model"] == "recurrence"
     assert (result["source"], result["text"], result["finished"]) == ("9 5 2", expected.text, expected.finished)
     assert result["valid"] == (result["text"] == "2 5 9")
@@ -75,16 +59,21 @@ def test_a_result_has_every_step_and_its_candidates(app: RequestLimits, store: M
 
 @pytest.mark.parametrize("model", ["tagging", "end2end"])
 def test_single_pass_methods_have_one_step_and_no_candidates(app: RequestLimits, model: str) -> None:
-    (result,) = post(app, model=model, texts=["9 5 2"]).json()["results"]
+    (result,) = post(app, model=model, texts=["9 5 2"], trace=True).json()["results"]
     assert len(result["steps"]) == 1
     assert result["steps"][0]["candidates"] == result["final_candidates"] == []
 
 
 def test_several_texts_keep_their_order_and_the_trace_is_optional(app: RequestLimits) -> None:
     texts = ["3 2 5", "2 3 4", "9 8 7"]
-    results = post(app, texts=texts, trace=False).json()["results"]
+    results = post(app, texts=texts).json()["results"]
     assert [result["source"] for result in results] == texts
     assert all(result["steps"] == [] for result in results)
+    (traced,) = post(app, texts=["3 2 5"], trace=True).json()["results"]
+    assert traced["steps"]
+    assert not {"text", "tokens"} & traced["steps"][0].keys()
+    (whole,) = post(app, texts=["3 2 5"], states=True).json()["results"]
+    assert whole["steps"][-1]["text"] == whole["text"]
 
 
 def test_verified_beam_search_gives_a_valid_result(app: RequestLimits) -> None:
@@ -202,9 +191,9 @@ def test_a_request_that_takes_too_long_gets_status_503(store: ModelStore, monkey
     release = threading.Event()
     original = Editor.edit
 
-    def slow(self: Editor, *arguments: Any) -> Any:
+    def slow(self: Editor, *arguments: Any, **named: Any) -> Any:
         release.wait(5)
-        return original(self, *arguments)
+        return original(self, *arguments, **named)
 
     monkeypatch.setattr(Editor, "edit", slow)
     response = post(app, text="9 5 2")
@@ -218,7 +207,7 @@ def test_an_internal_error_gets_json_and_the_next_request_works(
 ) -> None:
     app = make_app(store)
     monkeypatch.setattr(Editor, "_candidates", lambda *_: 1 / 0)
-    assert "error" in post(app, text="9 5 2").json()
+    assert post(app, text="9 5 2", trace=True).json() == {"error": "internal server error"}
     monkeypatch.undo()
     assert post(app, text="9 5 2").status_code == 200
 
@@ -233,7 +222,7 @@ def test_watched_runs_list_their_validations(store: ModelStore, runs: Path) -> N
 
 
 def test_no_request_that_the_schema_describes_causes_a_server_error(store: ModelStore, runs: Path) -> None:
-    app = make_app(store, [runs / "recurrence"], limits=TIGHT)
+    app = make_app(store, [runs / "recurrence"], limits=TIGHT, allowed_hosts=["*"])
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) == 9
@@ -280,10 +269,11 @@ def test_any_text_of_the_vocabulary_is_edited(store: ModelStore) -> None:
 
 
 def test_edits_below_the_confidence_threshold_are_not_applied(app: RequestLimits) -> None:
-    (edited,) = post(app, text="9 5 2").json()["results"]
+    (edited,) = post(app, text="9 5 2", trace=True).json()["results"]
     assert max(step["confidence"] for step in edited["steps"]) < 1
-    (unchanged,) = post(app, text="9 5 2", min_confidence=1.0).json()["results"]
+    (unchanged,) = post(app, text="9 5 2", trace=True, min_confidence=1.0).json()["results"]
     assert (unchanged["text"], unchanged["steps"]) == ("9 5 2", [])
+    assert (unchanged["stop_reason"], unchanged["finished"]) == ("confidence", False)
     assert post(app, text="9 5 2", min_confidence=0.5, beam_size=2).status_code == 422
 
 

@@ -163,7 +163,7 @@ def sent(page: Page) -> dict[str, Any]:
 
 def test_decoding_options_are_sent_with_the_request(page: Page) -> None:
     page.fill("#text", "9 5 2")
-    common = {"model": "recurrence", "text": "9 5 2"}
+    common = {"model": "recurrence", "text": "9 5 2", "trace": True}
     assert sent(page) == common
     page.select_option("#min-confidence", "0.9")
     assert sent(page) == {**common, "min_confidence": 0.9}
@@ -337,3 +337,15 @@ def test_a_server_without_models_shows_the_learning_curves(browser_page: Page, r
         expect(browser_page.locator(".curves svg")).to_be_visible()
         expect(browser_page.locator("#edit-link")).to_be_hidden()
         browser_page.goto("about:blank")  # the page polls; stop before the server does
+
+
+def test_the_texts_of_the_steps_are_replayed_with_spaces_and_capitals(browser_page: Page) -> None:
+    store, text = ModelStore.load(["punctuation"]), "see the faq entry on unboundlocalerror for examples"
+    expected = [step.text for step in store["punctuation"].edit([text], trace=True, states=True)[0].steps]
+    assert len(expected) > 2
+    with served(make_app(store)) as address:
+        browser_page.goto(address)
+        expect(browser_page.locator("#model option")).to_have_count(1)
+        edit(browser_page, text)
+        expect(browser_page.locator(".steps button")).to_have_count(len(expected) + 1)
+        assert browser_page.locator(".steps button").all_inner_texts() == [text, *expected]

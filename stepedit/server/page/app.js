@@ -2,10 +2,11 @@
 
 const $ = (id) => document.getElementById(id);
 const STEP_INTERVAL = 1100; // milliseconds
+const STOPPED = { confidence: "stopped: low confidence", limit: "stopped: step limit", cycle: "stopped: cycle" };
 
 const state = {
   models: [],
-  results: [], // {model, result} of each card
+  results: [], // {model, result, states} of each card; states: the tokens before and after each step
   step: 0, // steps applied in the shown text
   numSteps: 0, // of the longest result
   timer: null, // while playing
@@ -51,10 +52,21 @@ function describe(action) {
   return `${action.operation} ${action.before} with ${action.after}${where}`;
 }
 
+// The tokens of the source and after each step; the response has the changes only.
+function replay(result) {
+  const states = [result.tokens];
+  for (const step of result.steps) {
+    const tokens = [...states.at(-1)];
+    if (step.position !== null) tokens.splice(step.position, step.deleted.length, ...step.inserted);
+    states.push(tokens);
+  }
+  return states;
+}
+
 // The tokens after so many steps, with the last step's changes and the position of the next edit marked.
-function tokenNodes(result, step) {
+function tokenNodes({ result, states }, step) {
   const last = step > 0 ? result.steps[step - 1] : null;
-  const nodes = (last ?? result).tokens.map((token) => make("span", "", token));
+  const nodes = states[step].map((token) => make("span", "", token));
   markNextEdit(nodes, result.steps[step]);
   if (last?.operation === "rewrite") return diffNodes(last.deleted, last.inserted);
   if (!last || last.position === null) return nodes;
@@ -91,7 +103,7 @@ function diffNodes(before, after) {
 }
 
 function describeOutcome(result) {
-  const end = result.finished ? "finished" : "stopped without DONE";
+  const end = STOPPED[result.stop_reason] ?? "finished";
   return result.valid === null ? end : `${result.valid ? "valid" : "not valid"}, ${end}`;
 }
 
@@ -115,13 +127,14 @@ function candidateList(candidates) {
   return list;
 }
 
-function card({ model, result }) {
+function card(shown) {
+  const { model, result } = shown;
   const step = Math.min(state.step, result.steps.length); // results may have fewer steps than the longest
   const node = make("article", "card");
   const header = make("header");
   header.append(make("h2", "", `${model.name} · ${model.method}`), outcomeNode(result, step));
   const tokens = make("div", model.separator ? "tokens" : "tokens characters");
-  tokens.append(...tokenNodes(result, step));
+  tokens.append(...tokenNodes(shown, step));
   const action = make("p", "action");
   const last = step > 0 ? result.steps[step - 1] : null;
   if (last) action.append(make("strong", "", describe(last)), ` · confidence ${percent(last.confidence)}`);
@@ -130,17 +143,37 @@ function card({ model, result }) {
   const next = result.steps[step];
   const candidates = next ? next.candidates : result.final_candidates;
   if (candidates.length) node.append(make("h3", "", next ? "Candidates" : "Final candidates"), candidateList(candidates));
-  node.append(stepList(result, step));
+  node.append(stepList(shown, step));
   return node;
 }
 
+// The text of some tokens. In own text by word, case is a token of its own and the first word loses its space.
+function join(tokens, model) {
+  if (model.task_args.level !== "word") return tokens.join(model.separator);
+  const pieces = [];
+  let sign = "";
+  for (const token of tokens) {
+    if (sign === "<CAPS>") pieces.push(token.toUpperCase());
+    else pieces.push(sign ? token.replace(/^ ?./u, (start) => start.toUpperCase()) : token);
+    sign = token === "<Cap>" || token === "<CAPS>" ? token : "";
+    if (sign) pieces.pop();
+  }
+  return pieces.join("").replace(/^ /, "");
+}
+
+// The text after so many steps.
+function textAfter({ model, result, states }, step) {
+  if (step === 0) return result.source;
+  return step === result.steps.length ? result.text : join(states[step], model);
+}
+
 // The text after each step; a click goes there.
-function stepList(result, step) {
+function stepList(shown, step) {
   const list = make("ol", "steps");
   list.start = 0;
-  [result.source, ...result.steps.map((each) => each.text)].forEach((text, index) => {
+  shown.states.forEach((_, index) => {
     const item = make("li");
-    const button = make("button", "", text);
+    const button = make("button", "", textAfter(shown, index));
     button.type = "button";
     if (index === step) button.setAttribute("aria-current", "step");
     button.addEventListener("click", () => { pause(); goTo(index); });
@@ -163,11 +196,12 @@ function render() {
 }
 
 // What screen readers announce of a result at the current step.
-function announcement({ model, result }) {
+function announcement(shown) {
+  const { model, result } = shown;
   const method = state.results.length > 1 ? `${model.method}: ` : "";
   const step = state.step > 0 ? result.steps[state.step - 1] : null;
   const parts = [
-    step ? `step ${state.step}: ${describe(step)}. The text is now: ${step.text}.` : "",
+    step ? `step ${state.step}: ${describe(step)}. The text is now: ${textAfter(shown, state.step)}.` : "",
     result.steps.length ? "" : "no edit was made.",
     state.step >= result.steps.length ? `${describeOutcome(result)}.` : "",
   ].filter(Boolean);
@@ -217,6 +251,8 @@ function decoding(model) {
   return $("min-confidence").value === "" ? {} : { min_confidence: Number($("min-confidence").value) };
 }
 
+const shownResult = (model, result) => ({ model, result, states: replay(result) });
+
 async function edit(event) {
   event?.preventDefault();
   pause();
@@ -226,12 +262,12 @@ async function edit(event) {
   const models = $("compare").checked ? comparableModels() : [selectedModel()];
   try {
     const responses = await Promise.all(models.map((model) =>
-      request("api/edit", { model: model.name, text, ...decoding(model) }).catch((error) => ({ error }))));
+      request("api/edit", { model: model.name, text, trace: true, ...decoding(model) }).catch((error) => ({ error }))));
     if (requestId !== state.requestId) return;
     const failed = responses.find((response) => response.error);
     if (failed && responses.every((response) => response.error)) throw failed.error;
     if (failed) showError(failed.error);
-    state.results = responses.flatMap((response, index) => (response.error ? [] : [{ model: models[index], result: response.results[0] }]));
+    state.results = responses.flatMap((response, index) => (response.error ? [] : [shownResult(models[index], response.results[0])]));
     state.numSteps = Math.max(...state.results.map(({ result }) => result.steps.length));
     state.step = 0;
     $("player").hidden = false;
