@@ -18,12 +18,13 @@ EditOrder = Literal["left-to-right", "right-to-left", "random"]
 Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "none"]
 Config = TypeVar("Config", bound=BaseModel)
+MAX_EPOCHS = 1_000_000
 
 
 class TrainingConfig(BaseModel):
     """The network and how it is trained. A preset is a set of values; see `PRESETS`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     programmer: str = Field(
         "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"shown_default": "by method"}
@@ -42,7 +43,7 @@ class TrainingConfig(BaseModel):
     num_heads: int = Field(4, ge=1, le=64, description="Attention heads of a Transformer.")
     dropout: float = Field(0.05, ge=0, lt=1, description="Dropout probability.")
     numeric_features: bool = Field(True, description="Add features of an integer's value to its embedding.")
-    batch_size: int = Field(256, ge=1, description="Examples per batch; a last partial batch is dropped.")
+    batch_size: int = Field(256, ge=1, le=1_000_000, description="Examples per batch; a last partial batch is dropped.")
     optimizer: Literal["adam", "muon"] = Field("muon", description="Optimizer of the hidden weight matrices.")
     learning_rate: float = Field(
         0.003,
@@ -51,16 +52,17 @@ class TrainingConfig(BaseModel):
         description="Peak learning rate.",
         json_schema_extra={"shown_default": "0.002 where sources are resampled, else 0.003"},
     )
-    warmup_steps: int = Field(200, ge=0, description="Steps of linear warm-up.")
+    warmup_steps: int = Field(200, ge=0, le=10_000_000, description="Steps of linear warm-up.")
     lr_schedule: Literal["cosine", "constant"] = Field("cosine", description="Learning rate after the warm-up.")
     weight_decay: float = Field(
         1.0,
         ge=0,
+        le=100,
         description="Decoupled weight decay, as in AdamW.",
         json_schema_extra={"shown_default": "0.3 where sources are resampled, else 1.0"},
     )
     ema_decay: float = Field(0.998, ge=0, lt=1, description="Decay of the moving average of the weights; 0: none.")
-    max_grad_norm: float = Field(5.0, gt=0, description="Gradient clipping: largest L2 norm.")
+    max_grad_norm: float = Field(5.0, gt=0, le=1e6, description="Gradient clipping: largest L2 norm.")
     edit_order: EditOrder = Field("left-to-right", description="Which of the remaining edits comes next.")
     plan_loss_weight: float = Field(
         0.0,
@@ -73,7 +75,9 @@ class TrainingConfig(BaseModel):
         "static", description="Training target: the expert's next edit, or any optimal edit; pointer only."
     )
     teacher_forcing: float = Field(1.0, ge=0, le=1, description="Probability that a decoder sees the true symbol.")
-    patience: int = Field(512, ge=1, description="Epochs without improvement on validation before stopping.")
+    patience: int = Field(
+        512, ge=1, le=MAX_EPOCHS, description="Epochs without improvement on validation before stopping."
+    )
 
     @model_validator(mode="after")
     def _heads_divide_the_hidden_size(self) -> Self:
@@ -114,7 +118,7 @@ def preset(name: str) -> dict[str, Any]:
 class RunSettings(BaseModel):
     """All that determines a run except its limits: what is trained, on which data, how."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     task: str
     task_args: dict[str, Any] = {}
@@ -144,45 +148,65 @@ class RunSettings(BaseModel):
     target_column: str | None = Field(
         None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
-    num_examples: int = Field(10_000, ge=4, description="D, number of distinct targets to generate for all splits.")
-    seed: int = Field(0, ge=0, description="Random seed; the same seed gives the same run.")
+    num_examples: int = Field(
+        10_000, ge=4, le=100_000_000, description="D, number of distinct targets to generate for all splits."
+    )
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="Random seed; the same seed gives the same run.")
     device: str = Field("cpu", description="Device of the network: cpu, cuda, cuda:1, mps.")
 
 
 class Limits(BaseModel):
     """How long a run may take, as a person asks for it. None: no limit, or chosen by the budget."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     max_epochs: int | None = Field(
-        None, ge=1, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+        None, ge=1, le=MAX_EPOCHS, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+    )
+    max_steps: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000_000,
+        description="Number of optimizer steps; training may stop within an epoch.",
+        json_schema_extra={"shown_default": "no limit"},
     )
     max_minutes: float | None = Field(
         None,
         ge=0.01,
-        description="Time budget; epochs and learning-rate schedule are fitted to it.",
-        json_schema_extra={"shown_default": "30, if there is no --max-epochs"},
+        le=525_600,
+        description="Time of training, validations included; the learning-rate schedule follows the clock.",
+        json_schema_extra={"shown_default": "30, if there is neither --max-epochs nor --max-steps"},
     )
     eval_every: int | None = Field(
         None,
         ge=1,
+        le=MAX_EPOCHS,
         description="Epochs between validations.",
         json_schema_extra={"shown_default": "40 validations in a run, fewer in short ones"},
     )
     threads: int | None = Field(
         None,
         ge=1,
+        le=4096,
         description="CPU threads.",
         json_schema_extra={"shown_default": "all cores; with a time budget one thread, if that is faster"},
     )
 
 
 class RunConfig(RunSettings):
-    """The complete configuration of a run."""
+    """The complete configuration of a run: the first limit that is reached ends it."""
 
-    max_epochs: int = Field(ge=1)
-    eval_every: int = Field(ge=1)
+    max_epochs: int | None = Field(ge=1, le=MAX_EPOCHS)
+    max_steps: int | None = Field(None, ge=1)
+    max_minutes: float | None = Field(None, gt=0)
+    eval_every: int | None = Field(ge=1)  # epochs; None: about 40 validations, by the clock if there is a time budget
     threads: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _has_an_end(self) -> Self:
+        if self.max_epochs is None and self.max_steps is None and self.max_minutes is None:
+            raise ValueError("one of max_epochs, max_steps and max_minutes is needed")
+        return self
 
 
 def checked(kind: type[Config], values: dict[str, Any]) -> Config:

@@ -5,11 +5,19 @@ from contextlib import contextmanager
 
 
 class UserError(ValueError):
-    """Invalid input; the command line prints the message and exits with code 2."""
+    """Invalid input; the command line prints the message and exits with this code."""
+
+    exit_code = 2
 
 
 class DataError(UserError):
     """Text, files or settings that cannot be used."""
+
+
+class DivergedError(UserError):
+    """Training that cannot continue, because numbers are not finite."""
+
+    exit_code = 1
 
 
 class PairError(DataError):

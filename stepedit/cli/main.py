@@ -31,7 +31,7 @@ def reporting_errors(command: Command) -> Command:
             command(*arguments, **options)
             sys.stdout.flush()
         except UserError as error:
-            _fail(str(error), 2)
+            _fail(str(error), error.exit_code)
         except KeyboardInterrupt:
             _fail("stopped", 130)
         except BrokenPipeError:

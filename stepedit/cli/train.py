@@ -19,7 +19,7 @@ def train(
     task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)] = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder of the run, to be created.", show_default=False)],
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out; larger limits extend it.")] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -60,7 +60,7 @@ def train(
         given = _keep_standard_input(given, out)
     with (
         progress_bar("preparing data") as progress,
-        open_trainer(out, None if resume else given, progress) as trainer,
+        open_trainer(out, given, resume, progress) as trainer,
     ):
         board = _tensorboard(out, trainer.state.step) if tensorboard and trainer.rank == 0 else None
         show_training(trainer, out, board)

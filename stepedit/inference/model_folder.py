@@ -108,7 +108,7 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 - Edit: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
 - Evaluate: `stepedit evaluate {name}`
 - Training data: {data}
-- Seed {run.seed}, at most {run.max_epochs:,} epochs; `metrics.jsonl` has the validation scores
+- Seed {run.seed}, at most {" or ".join(limits_of(run))}; `metrics.jsonl` has the validation scores
 - Training command: `{training_command(run)}`
 - The weights are those with the best validation score. The model is for text of its task only.
 
@@ -116,6 +116,12 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 |---|---|
 {options}
 """
+
+
+def limits_of(run: RunConfig) -> list[str]:
+    """Return the limits of a run in words; the first that is reached ends it."""
+    limits = {"epoch": run.max_epochs, "step": run.max_steps, "minute": run.max_minutes}
+    return [f"{value:,} {name}{'s' * (value != 1)}" for name, value in limits.items() if value is not None]
 
 
 def training_command(run: RunConfig) -> str:
@@ -129,7 +135,9 @@ def training_command(run: RunConfig) -> str:
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
     )
-    parts |= {"seed": run.seed, "max_epochs": run.max_epochs, "eval_every": run.eval_every, "threads": run.threads}
+    limits = {name: getattr(run, name) for name in ("max_epochs", "max_steps", "max_minutes", "eval_every")}
+    parts |= {"seed": run.seed, **{name: value for name, value in limits.items() if value is not None}}
+    parts |= {"threads": run.threads}
     parts |= {"device": run.device} if run.device != "cpu" else {}
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
     words += [_flag(key, value) for key, value in parts.items()]
@@ -171,6 +179,12 @@ def _shipped() -> Path:
 
 
 # weights and results
+
+
+def remove_results(folder: Path) -> None:
+    """Remove what was made with weights that are not the best any more: threshold, graph and scores."""
+    for path in (folder / TUNED, folder / GRAPH, *folder.glob("scores-*.json")):
+        path.unlink(missing_ok=True)
 
 
 def write_tensors(path: Path, tensors: Tensors, facts: dict[str, Any]) -> None:
