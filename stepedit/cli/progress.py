@@ -38,21 +38,23 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
     """Train with a progress bar and a line per validation."""
     lines = console()
     lines.quiet = trainer.rank > 0
-    run = trainer.run
+    run, metric = trainer.run, trainer.method.task.early_stopping_metric
     size = f"{trainer.net.num_parameters:,} parameters, epochs of {trainer.batches:,} batches"
     lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, {_length(run)}"))
     if trainer.method.task.open_vocabulary:
         lines.print(_data_summary(trainer))
+    copying = "  ".join(f"{name} {value:.2%}" for name, value in trainer.copy_scores.items())
+    lines.print(Text(f"copying the source on validation: {copying}"))
     with _training_bar(trainer) as show, stopping_between_steps(trainer):
         for report in trainer.fit(show):
-            lines.print(_line(report))
+            lines.print(_line(report, metric))
             if board:
                 _track(board, report)
     if trainer.stopping:
         plugins = "".join(f" --plugin {path}" for path in loaded_plugins())
         command = f"stepedit train --resume --out {out}{plugins}"
         raise UserError(f"stopped at step {trainer.state.step:,}; resume with: {command}")
-    metric, state = trainer.method.task.early_stopping_metric, trainer.state
+    state = trainer.state
     lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {_epochs(state.best_epoch)}; saved in {out}"))
 
 
@@ -101,9 +103,11 @@ def stopping_between_steps(trainer: Trainer) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _line(report: Report) -> Text:
-    """Return a validation: each metric, with that of copying the source beside it."""
-    metrics = "  ".join(f"{name} {value:.2%} (copy {report.copy[name]:.2%})" for name, value in report.metrics.items())
+def _line(report: Report, metric: str) -> Text:
+    """Return a validation: all metrics and, beside the one that chooses the weights, that of copying the source."""
+    shown = {name: f"{name} {value:.2%}" for name, value in report.metrics.items()}
+    shown[metric] += f" (copying {report.copy[metric]:.2%})"
+    metrics = "  ".join(shown.values())
     parts = [f"epoch {_epochs(report.epoch):>5}", f"loss {report.loss:.4f}", metrics]
     return Text("  ".join([*parts, f"{report.steps_per_second:.1f} steps/s", f"{report.seconds / 60:.1f} min"]))
 

@@ -16,9 +16,9 @@ from stepedit.training.checkpoint import TrainerState
 from stepedit.training.distributed import broadcast_from_rank0
 from stepedit.training.request import MAX_VALIDATIONS, VALIDATION_SHARE
 
-PLAN_SHARE = 0.02  # of the steps between plans, at most
+PLAN_SHARE = 0.01  # of the steps between plans, at most
 PLAN_SECONDS = 5.0  # between plans, at most
-WINDOW = 6  # plans whose steps are timed
+WINDOW = 4  # plans whose steps are timed
 MIN_TIMED = 3  # steps that are enough for a first plan
 MIN_TRAINING = 0.5  # of a time budget, however long a validation takes
 

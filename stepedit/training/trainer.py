@@ -314,6 +314,7 @@ class Trainer:
         checkpoint.unpack_optimizers(self.optimizers, optimizers)
         self.buffer = SelfTrainingBuffer(checkpoint.unpack_pairs(buffer), facts["buffer_epoch"])
         self.state = TrainerState(**facts["state"])
+        self.pacer.start_timing()
         self.pacer.plan(self.state)
         if self.rank == 0:
             checkpoint.truncate_reports(self.folder, self.state.validated)
