@@ -23,13 +23,13 @@ Config = TypeVar("Config", bound=BaseModel)
 MAX_SEED = 2**32 - 1  # what is computed from it fits into 64 bits
 
 # a configuration may come from a downloaded folder: every size has a limit
-MAX_BATCH, MAX_COUNT, MAX_THREADS = 1 << 20, 10**9, 4096
+MAX_BATCH, MAX_EPOCHS, MAX_COUNT, MAX_THREADS = 1 << 20, 1_000_000, 10**9, 4096
 
 
 class TrainingConfig(BaseModel):
     """The network and how it is trained. A preset is a set of values; see `PRESETS`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     programmer: str = Field(
         "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"shown_default": "by method"}
@@ -72,11 +72,12 @@ class TrainingConfig(BaseModel):
     weight_decay: float = Field(
         1.0,
         ge=0,
+        le=100,
         description="Decoupled weight decay, as in AdamW.",
         json_schema_extra={"shown_default": "0.3 where sources are resampled, else 1.0"},
     )
     ema_decay: float = Field(0.998, ge=0, lt=1, description="Decay of the moving average of the weights; 0: none.")
-    max_grad_norm: float = Field(5.0, gt=0, description="Gradient clipping: largest L2 norm.")
+    max_grad_norm: float = Field(5.0, gt=0, le=1e6, description="Gradient clipping: largest L2 norm.")
     edit_order: EditOrder = Field("left-to-right", description="Which of the remaining edits comes next.")
     plan_loss_weight: float = Field(
         0.0,
@@ -105,7 +106,7 @@ class TrainingConfig(BaseModel):
         json_schema_extra={"shown_default": "fixed, sources where they are resampled"},
     )
     patience: int = Field(
-        512, ge=1, le=MAX_COUNT, description="Epochs without improvement on validation before stopping."
+        512, ge=1, le=MAX_EPOCHS, description="Epochs without improvement on validation before stopping."
     )
 
     @model_validator(mode="after")
@@ -157,7 +158,7 @@ def preset(name: str) -> dict[str, Any]:
 class RunSettings(BaseModel):
     """All that determines a run except its limits: what is trained, on which data, how."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     task: str
     task_args: dict[str, Any] = {}
@@ -205,18 +206,26 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     max_epochs: int | None = Field(
-        None, ge=1, le=MAX_COUNT, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+        None, ge=1, le=MAX_EPOCHS, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+    )
+    max_steps: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_COUNT,
+        description="Number of optimizer steps; training may stop within an epoch.",
+        json_schema_extra={"shown_default": "no limit"},
     )
     max_minutes: float | None = Field(
         None,
         ge=0.01,
-        description="Time budget; epochs and learning-rate schedule are fitted to it.",
-        json_schema_extra={"shown_default": "30, if there is no --max-epochs"},
+        le=525_600,
+        description="Time of training, validations included; the learning-rate schedule follows the clock.",
+        json_schema_extra={"shown_default": "30, if there is neither --max-epochs nor --max-steps"},
     )
     eval_every: int | None = Field(
         None,
         ge=1,
-        le=MAX_COUNT,
+        le=MAX_EPOCHS,
         description="Epochs between validations.",
         json_schema_extra={"shown_default": "40 validations in a run, fewer in short ones"},
     )
@@ -230,11 +239,19 @@ class Limits(BaseModel):
 
 
 class RunConfig(RunSettings):
-    """The complete configuration of a run."""
+    """The complete configuration of a run: the first limit that is reached ends it."""
 
-    max_epochs: int = Field(ge=1, le=MAX_COUNT)
-    eval_every: int = Field(ge=1, le=MAX_COUNT)
+    max_epochs: int | None = Field(ge=1, le=MAX_EPOCHS)
+    max_steps: int | None = Field(None, ge=1, le=MAX_COUNT)
+    max_minutes: float | None = Field(None, gt=0)
+    eval_every: int | None = Field(ge=1, le=MAX_EPOCHS)  # epochs; None: about 40 validations, by the clock if given
     threads: int = Field(ge=1, le=MAX_THREADS)
+
+    @model_validator(mode="after")
+    def _has_an_end(self) -> Self:
+        if self.max_epochs is None and self.max_steps is None and self.max_minutes is None:
+            raise ValueError("one of max_epochs, max_steps and max_minutes is needed")
+        return self
 
 
 def checked(kind: type[Config], values: Mapping[str, Any]) -> Config:

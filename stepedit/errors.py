@@ -35,6 +35,12 @@ class LineError(DataError):
     exit_code = 1
 
 
+class DivergedError(UserError):
+    """Training that cannot continue, because numbers are not finite."""
+
+    exit_code = 1
+
+
 class DataWarning(UserWarning):
     """Data that can be used, but are perhaps not what is meant; the command line prints the message."""
 

@@ -15,9 +15,11 @@ from rich.text import Text
 
 from stepedit.cli.display import console, visible
 from stepedit.errors import UserError
+from stepedit.inference.model_folder import limits_of
 from stepedit.registry import loaded_plugins
 
 if TYPE_CHECKING:
+    from stepedit.config import RunConfig
     from stepedit.training.checkpoint import Report
     from stepedit.training.trainer import Trainer
 
@@ -36,23 +38,24 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
     """Train with a progress bar and a line per validation."""
     lines = console()
     lines.quiet = trainer.rank > 0
-    run = trainer.run
-    epochs = f"{run.max_epochs:,} epoch{'s' * (run.max_epochs > 1)} of {trainer.batches} batches"
-    size = f"{trainer.net.num_parameters:,} parameters, {epochs}"
-    lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, validation every {run.eval_every}"))
+    run, metric = trainer.run, trainer.method.task.objective
+    size = f"{trainer.net.num_parameters:,} parameters, epochs of {trainer.batches:,} batches"
+    lines.print(Text(f"{run.task} {run.method} {run.mode}: {size}, {_length(run)}"))
     if trainer.method.task.open_vocabulary:
         lines.print(_data_summary(trainer))
+    copying = "  ".join(f"{name} {value:.2%}" for name, value in trainer.copy_scores.items())
+    lines.print(Text(f"copying the source on validation: {copying}"))
     with _training_bar(trainer) as show:
         for report in trainer.fit(show):
-            lines.print(_line(report))
+            lines.print(_line(report, metric))
             if board:
                 _track(board, report)
     if trainer.stopping:
         plugins = "".join(f" --plugin {path}" for path in loaded_plugins())
         command = f"stepedit train --resume --out {out}{plugins}"
         raise UserError(f"stopped at step {trainer.state.step:,}; resume with: {command}")
-    metric, state = trainer.method.task.objective, trainer.state
-    lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {state.best_epoch}; saved in {out}"))
+    state = trainer.state
+    lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {_epochs(state.best_epoch)}; saved in {out}"))
 
 
 @contextmanager
@@ -63,11 +66,11 @@ def _training_bar(trainer: Trainer) -> Iterator[Callable[[int, float], None]]:
     hidden = not screen.is_terminal or trainer.rank > 0
     with Progress(*columns, console=screen, transient=True, disable=hidden) as bar:
         start = {"completed": trainer.state.step, "epoch": 0, "loss": float("nan"), "speed": 0.0}
-        work = bar.add_task("", total=trainer.total_steps, **start)  # type: ignore[arg-type]
+        work = bar.add_task("", total=trainer.state.total_steps or None, **start)  # type: ignore[arg-type]
 
         def show(step: int, loss: float) -> None:
-            speed = step / max(trainer.state.seconds, 1e-9)
-            bar.update(work, completed=step, epoch=step // trainer.batches, loss=loss, speed=speed)
+            speed, total = step / max(trainer.state.seconds, 1e-9), trainer.state.total_steps or None
+            bar.update(work, completed=step, total=total, epoch=step // trainer.batches, loss=loss, speed=speed)
 
         yield show
 
@@ -100,10 +103,24 @@ def stopping_between_steps(trainer: Trainer) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _line(report: Report) -> Text:
-    metrics = "  ".join(f"{name} {value:.2%}" for name, value in report.metrics.items())
-    speed = f"{report.steps_per_second:.1f} steps/s"
-    return Text(f"epoch {report.epoch:>5}  loss {report.loss:.4f}  {metrics}  {speed}  {report.seconds / 60:.1f} min")
+def _line(report: Report, metric: str) -> Text:
+    """Return a validation: all metrics and, beside the one that chooses the weights, that of copying the source."""
+    shown = {name: f"{name} {value:.2%}" for name, value in report.metrics.items()}
+    shown[metric] += f" (copying {report.copy[metric]:.2%})"
+    metrics = "  ".join(shown.values())
+    parts = [f"epoch {_epochs(report.epoch):>5}", f"loss {report.loss:.4f}", metrics]
+    return Text("  ".join([*parts, f"{report.steps_per_second:.1f} steps/s", f"{report.seconds / 60:.1f} min"]))
+
+
+def _epochs(epochs: float) -> str:
+    """Return a number of epochs, with one digit if it is not whole."""
+    return f"{epochs:.1f}".removesuffix(".0")
+
+
+def _length(run: RunConfig) -> str:
+    """Return how long a run may take, and when it is validated."""
+    often = f", validation every {run.eval_every}" if run.eval_every else ""
+    return f"at most {' or '.join(limits_of(run))}{often}"
 
 
 def _track(board: Any, report: Report) -> None:

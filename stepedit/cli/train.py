@@ -19,7 +19,7 @@ def train(
     task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)] = None,
     *,
     out: Annotated[Path, typer.Option(help="Folder of the run, to be created.", show_default=False)],
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out; larger limits extend it.")] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -61,7 +61,7 @@ def train(
         given["data"] = str(out / PAIRS)
     with (
         progress_bar("preparing data") as progress,
-        open_trainer(out, None if resume else given, progress, pairs) as trainer,
+        open_trainer(out, given, resume, progress, pairs) as trainer,
         stopping_between_steps(trainer),
     ):
         board = _tensorboard(out, trainer.state.step) if tensorboard and trainer.rank == 0 else None

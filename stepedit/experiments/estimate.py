@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
-from stepedit.config import RunConfig
+from stepedit.config import Limits, RunConfig
 from stepedit.errors import DataError, UserError, located
 from stepedit.evaluation.scores import read_scores
 from stepedit.experiments.grid import Cell
 from stepedit.experiments.worker import difference
 from stepedit.inference.model_folder import CONFIG, read_config, read_metrics
 from stepedit.tasks.base import Progress
-from stepedit.training.request import TRAINING_SHARE, UNLIMITED, RunRequest
+from stepedit.training.request import VALIDATION_SHARE, RunRequest
 
 State = Literal["finished", "begun", "to do"]
 TIMED_BATCHES = 4  # of data that are enough to time a step
@@ -63,22 +64,26 @@ def estimate(cells: Sequence[Cell], out: Path, threads: int, progress: Progress 
 
 
 def _cost(cell: Cell, now: State, request: RunRequest, seconds: float, out: Path) -> Cost:
-    settings, limits = request.settings, request.limits
-    epoch = seconds * max(1, int(0.7 * settings.num_examples) // settings.training.batch_size) / 60
+    """Return what remains until the first limit of a run is reached; validations take a share of the time."""
     if now == "finished":
         return Cost(cell, now, 0, 0.0)
-    epochs = limits.max_epochs or UNLIMITED
-    if now == "begun":
-        epochs = read_config(out / cell.name).max_epochs - _epochs_done(out / cell.name)
-    elif limits.max_minutes is not None:
-        epochs = max(1, min(epochs, int(limits.max_minutes * TRAINING_SHARE / epoch)))
-    return Cost(cell, now, epochs, epochs * epoch / TRAINING_SHARE)
+    settings = request.settings
+    batches = max(1, int(0.7 * settings.num_examples) // settings.training.batch_size)
+    epoch = seconds * batches / 60 / (1 - VALIDATION_SHARE)
+    limits: RunConfig | Limits = read_config(out / cell.name) if now == "begun" else request.limits
+    done = _last_report(out / cell.name) if now == "begun" else {"epoch": 0, "step": 0, "seconds": 0}
+    remaining = [
+        limits.max_epochs - done["epoch"] if limits.max_epochs is not None else inf,
+        (limits.max_steps - done["step"]) / batches if limits.max_steps is not None else inf,
+        (limits.max_minutes - done["seconds"] / 60) / epoch if limits.max_minutes is not None else inf,
+    ]
+    return Cost(cell, now, max(1, round(min(remaining))), max(0.0, min(remaining)) * epoch)
 
 
-def _epochs_done(folder: Path) -> int:
-    """Return the epochs up to a run's last validation."""
+def _last_report(folder: Path) -> dict[str, Any]:
+    """Return the last validation of a run."""
     reports = read_metrics(folder)
-    return int(reports[-1]["epoch"]) if reports else 0
+    return reports[-1] if reports else {"epoch": 0, "step": 0, "seconds": 0}
 
 
 def step_time(request: RunRequest, threads: int) -> float:

@@ -48,7 +48,8 @@ def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | No
             trainer.stopping = stop is not None and stop.is_set()
 
         for report in trainer.fit(check):
-            print(f"epoch {report.epoch} loss {report.loss:.4f} {report.metrics} {report.seconds:.0f} s", flush=True)
+            scores = f"{report.metrics}, copying the source {report.copy}"
+            print(f"epoch {report.epoch:g} loss {report.loss:.4f} {scores} {report.seconds:.0f} s", flush=True)
         if trainer.stopping:
             raise StoppedError(f"stopped at step {trainer.state.step:,}")
         return evaluate(folder)
@@ -113,7 +114,7 @@ def main() -> None:
         sys.exit(STOPPED)
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code if isinstance(error, UserError) else 2)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 - Training data: {data}
 - `{TRAINED_ON}` has a hash of every training target; `stepedit evaluate {name} --data OTHER` says how many of
   the pairs it has met
-- Seed {run.seed}, at most {run.max_epochs:,} epochs; `metrics.jsonl` has the validation scores
+- Seed {run.seed}, at most {" or ".join(limits_of(run))}; `metrics.jsonl` has the validation scores
 - Training command: `{training_command(run)}`
 - The weights are those with the best validation score. The model is for text of its task only.
 
@@ -127,6 +127,12 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 |---|---|
 {options}
 """
+
+
+def limits_of(run: RunConfig) -> list[str]:
+    """Return the limits of a run in words; the first that is reached ends it."""
+    limits = {"epoch": run.max_epochs, "step": run.max_steps, "minute": run.max_minutes}
+    return [f"{value:,} {name}{'s' * (value != 1)}" for name, value in limits.items() if value is not None]
 
 
 def training_command(run: RunConfig) -> str:
@@ -142,7 +148,8 @@ def training_command(run: RunConfig) -> str:
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
     )
     parts |= {"disjoint_sources": True} if run.disjoint_sources else {}
-    parts |= {"seed": run.seed, "max_epochs": run.max_epochs, "eval_every": run.eval_every, "threads": run.threads}
+    parts |= {name: getattr(run, name) for name in ("seed", "max_epochs", "max_steps", "max_minutes", "eval_every")}
+    parts |= {"threads": run.threads}
     parts |= {"device": run.device} if run.device != "cpu" else {}
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
     words += [_flag(key, value) for key, value in parts.items() if value is not None]
@@ -190,6 +197,12 @@ def _shipped() -> Path:
 
 
 # weights and results
+
+
+def remove_results(folder: Path) -> None:
+    """Remove what was made with weights that are not the best any more: threshold, graph and scores."""
+    for path in (folder / TUNED, folder / GRAPH, *folder.glob("scores-*.json")):
+        path.unlink(missing_ok=True)
 
 
 def write_tensors(path: Path, tensors: Tensors, facts: dict[str, Any]) -> None:

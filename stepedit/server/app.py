@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from stepedit import __version__
+from stepedit.config import RunConfig
 from stepedit.errors import UserError
 from stepedit.inference.decoding import resolve
 from stepedit.inference.editor import Editor, EditResult
@@ -257,9 +259,17 @@ def _add_runs(app: FastAPI, runs: dict[str, Path]) -> None:
             name=name,
             title=f"{run.task} {run.method} {run.mode}",
             metric=TASKS[run.task].objective,
-            max_epochs=run.max_epochs,
-            reports=[_finite(report) for report in read_metrics(runs[name])],
+            max_epochs=_planned_epochs(run, reports := read_metrics(runs[name])),
+            reports=[_finite(report) for report in reports],
         )
+
+
+def _planned_epochs(run: RunConfig, reports: list[dict[str, Any]]) -> int:
+    """Return the length of a run; with limits in steps or minutes as planned at the last validation, at first 0."""
+    if run.max_epochs is not None and run.max_steps is None and run.max_minutes is None:
+        return run.max_epochs
+    last = reports[-1] if reports else {"step": 1, "total_steps": 0, "epoch": 0}
+    return ceil(last["total_steps"] * last["epoch"] / last["step"] - 1e-6)
 
 
 def _finite(report: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A time budget turned into epochs: a few steps are timed, and the run's length is fitted to them."""
+"""Before a run: what it is limited by, and with a time budget how long steps and a validation take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,35 +19,45 @@ from stepedit.evaluation.evaluate import evaluate_pairs
 from stepedit.methods.base import Method
 from stepedit.training.distributed import broadcast_from_rank0
 from stepedit.training.ema import evaluation_mode
-from stepedit.training.request import TRAINING_SHARE, UNLIMITED, RunRequest
+from stepedit.training.request import EXTENDABLE, MAX_VALIDATIONS, RunRequest
 from stepedit.training.trainer import Trainer
 
-MAX_VALIDATIONS = 40  # in a run
-VALIDATION_SHARE = 0.1  # of the training time, at most
 TIMED_SECONDS = 6.0  # long enough to time steps
 
 
-def plan(request: RunRequest, folder: Path, pairs: Mapping[str, Pairs], method: Method | None = None) -> RunConfig:
-    """Return the configuration of a run with its length decided.
+class Timing(NamedTuple):
+    """What a step and a validation take, in seconds; 0: not measured."""
+
+    step: float = 0.0
+    validation: float = 0.0
+
+
+def plan(
+    request: RunRequest, folder: Path, pairs: Mapping[str, Pairs], method: Method | None = None
+) -> tuple[RunConfig, Timing]:
+    """Return the configuration of a run and, with a time budget, first timings.
 
     With a time budget, steps are timed with all threads and with one, unless the number of threads is given, and the
     faster is used. Without one, nothing depends on the speed of the machine.
     """
     limits = request.limits
-    epochs, min_interval = limits.max_epochs or UNLIMITED, 1
-    threads = limits.threads or torch.get_num_threads()
+    ends: dict[str, Any] = {name: getattr(limits, name) for name in EXTENDABLE}
+    threads, timing, eval_every = limits.threads or torch.get_num_threads(), Timing(), limits.eval_every
     if limits.max_minutes is not None:
-        trial = Trainer(request.config(epochs, 1, threads), folder, pairs, method)
+        trial = Trainer(request.config(**ends, eval_every=eval_every, threads=threads), folder, pairs, method)
         threads, seconds = choose_num_threads(trial, fixed=limits.threads is not None)
-        epoch = seconds * trial.batches
-        began = time.perf_counter()
-        with evaluation_mode(trial.net):
-            evaluate_pairs(trial.net, trial.method, pairs["val"])
-        min_interval = ceil((time.perf_counter() - began) / (VALIDATION_SHARE * epoch))
-        epochs = max(1, min(epochs, int(limits.max_minutes * 60 * TRAINING_SHARE / epoch)))
-    eval_every = limits.eval_every or max(min_interval, ceil(epochs / MAX_VALIDATIONS))
-    epochs, eval_every = map(int, broadcast_from_rank0([epochs, min(eval_every, epochs)]))
-    return request.config(epochs, eval_every, threads)
+        timing = Timing(seconds, _validation_seconds(trial))
+    elif limits.max_epochs is not None:
+        eval_every = min(eval_every or ceil(limits.max_epochs / MAX_VALIDATIONS), limits.max_epochs)
+    return request.config(**ends, eval_every=eval_every, threads=threads), timing
+
+
+def _validation_seconds(trial: Trainer) -> float:
+    """Return the seconds of a validation."""
+    began = time.perf_counter()
+    with evaluation_mode(trial.net):
+        evaluate_pairs(trial.net, trial.method, trial.validation)
+    return time.perf_counter() - began
 
 
 def choose_num_threads(trial: Trainer, fixed: bool) -> tuple[int, float]:
@@ -77,6 +88,7 @@ def seconds_per_step(trainer: Trainer, steps: int = 10) -> float:
         began = time.perf_counter()
         trainer.step(states.take(rows))
         times.append(time.perf_counter() - began)
-        if index >= 2 and sum(times) > TIMED_SECONDS:
+        # rank 0 decides: all ranks must make the same number of steps
+        if index >= 2 and broadcast_from_rank0([sum(times)])[0] > TIMED_SECONDS:
             break
     return sampling + median(times)  # the first ones are slow, and other processes may disturb any

@@ -17,24 +17,33 @@ from stepedit.inference.model_folder import METRICS, Tensors, read_metrics
 
 @dataclass
 class TrainerState:
-    """Where a run stands."""
+    """Where a run stands, and what is planned for the rest of it."""
 
     step: int = 0
     best: float = -1.0
-    best_epoch: int = 0
-    validated: int = 0  # epochs at the last validation
+    best_epoch: float = 0
+    validated: float = 0  # epochs at the last validation
     seconds: float = 0.0
     finished: bool = False  # the training has reached its end
+    total_steps: int = 0  # with a time budget as last planned; 0: not planned yet
+    progress: float = 0.0  # share of the learning-rate schedule that is done
+    next_plan: int = 0  # step
+    next_validation: int = 0  # step
+    seconds_per_step: float = 0.0
+    validation_seconds: float = 0.0  # that a validation takes
+    validated_at: float = 0.0  # seconds at the end of the last validation
 
 
 @dataclass(frozen=True)
 class Report:
     """One validation: a line of metrics.jsonl."""
 
-    epoch: int
+    epoch: float  # whole, or within an epoch
     step: int
+    total_steps: int  # with a time budget as last planned
     loss: float
     metrics: dict[str, float]
+    copy: dict[str, float]  # metrics of copying the source: what doing nothing scores
     best: float
     learning_rate: float
     seconds: float
@@ -86,7 +95,7 @@ def append_report(folder: Path, report: Report) -> None:
         file.write(json.dumps(asdict(report)) + "\n")
 
 
-def truncate_reports(folder: Path, epoch: int) -> None:
+def truncate_reports(folder: Path, epoch: float) -> None:
     """Remove the reports after an epoch that a run is resumed from."""
     kept = [report for report in read_metrics(folder) if report["epoch"] <= epoch]
     lines = "".join(json.dumps(report) + "\n" for report in kept)

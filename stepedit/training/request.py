@@ -22,25 +22,34 @@ from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
 from stepedit.tasks.base import Task
 
 DEFAULT_MINUTES = 30.0
-UNLIMITED = 100_000  # epochs
-TRAINING_SHARE = 0.85  # of a time budget; the rest is for validations and noise
+MAX_VALIDATIONS = 40  # in a run
+VALIDATION_SHARE = 0.1  # of the training time, at most
 MIN_BATCHES = 8  # of an epoch of your own pairs
 DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
 RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training", "data_hash"))
 LIMITS = tuple(Limits.model_fields)
+EXTENDABLE = ("max_epochs", "max_steps", "max_minutes")  # also when a run is resumed
+DATA_PATHS = ("data", "target_file")
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Complete settings of a run, and how long it may take; the number of epochs may have to be measured."""
+    """Complete settings of a run, and how long it may take."""
 
     settings: RunSettings
     limits: Limits
 
-    def config(self, max_epochs: int, eval_every: int, threads: int) -> RunConfig:
+    def config(
+        self,
+        max_epochs: int | None,
+        eval_every: int | None,
+        threads: int,
+        max_steps: int | None = None,
+        max_minutes: float | None = None,
+    ) -> RunConfig:
         """Return the configuration with its limits decided."""
-        settings = self.settings.model_dump()
-        return RunConfig(**settings, max_epochs=max_epochs, eval_every=eval_every, threads=threads)
+        limits = {"max_epochs": max_epochs, "max_steps": max_steps, "max_minutes": max_minutes}
+        return RunConfig(**self.settings.model_dump(), **limits, eval_every=eval_every, threads=threads)
 
 
 def option_names(task: str) -> list[str]:
@@ -60,7 +69,7 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
         if name not in known:
             raise UserError(did_you_mean("option", name, known))
     limits = checked(Limits, {name: values[name] for name in LIMITS if name in values})
-    if limits.max_minutes is None and limits.max_epochs is None:
+    if limits.max_minutes is None and limits.max_epochs is None and limits.max_steps is None:
         limits = limits.model_copy(update={"max_minutes": DEFAULT_MINUTES})
     args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
     task = _task(values["task"], dataset, args)
@@ -73,7 +82,44 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
 def default_mode(values: Mapping[str, Any]) -> Mode:
     """Return the mode that is used if none is given: what we recommend, and with preset paper what the paper has."""
     method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
-    return "augmented" if method.iterative and values.get("preset") != "paper" else "online"
+    return "augmented" if method.iterative and values.get("preset") not in PAPER_PRESETS else "online"
+
+
+def extended(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """Return a begun run with other limits; UserError names every other value that differs from the run's."""
+    values = {name: value for name, value in values.items() if value is not None}
+    for name in values:
+        if name not in (known := option_names(run.task)):
+            raise UserError(did_you_mean("option", name, known))
+    limits = checked(Limits, {name: values.pop(name) for name in EXTENDABLE if name in values})
+    old, new = _flat(run), _flat(_with_values(run, values))
+    different = [f"{name} is {old[name]}, not {new[name]}" for name in values if old[name] != new[name]]
+    if different:
+        raise UserError(f"a run is resumed with its own options, and {'; '.join(different)}")
+    return run.model_copy(update=limits.model_dump(exclude_none=True))
+
+
+def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
+    """Return a run with some of its options replaced, each checked as for a new run."""
+    if "task" in values:
+        TASKS[values["task"]]
+    training = {name: value for name, value in values.items() if name in TrainingConfig.model_fields}
+    args = {name: value for name, value in values.items() if name in TASKS[run.task].user_arg_names()}
+    others = {name: value for name, value in values.items() if name in RunConfig.model_fields}
+    others |= {name: _same_path(value, getattr(run, name)) for name, value in others.items() if name in DATA_PATHS}
+    task = TASKS[run.task].from_args(run.task_args | args)
+    config = checked(TrainingConfig, run.training.model_dump() | training)
+    return checked(RunConfig, run.model_dump() | {"training": config, "task_args": asdict(task)} | others)  # type: ignore[call-overload]
+
+
+def _same_path(given: str | Path, own: str | None) -> str | None:
+    """Return the run's own path if this is another way to write it."""
+    return own if own is not None and Path(given).absolute() == Path(own).absolute() else str(given)
+
+
+def _flat(run: RunConfig) -> dict[str, Any]:
+    """Return all options of a run in one dictionary."""
+    return run.model_dump() | run.training.model_dump() | run.task_args
 
 
 def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) -> TrainingConfig:

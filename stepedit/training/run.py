@@ -23,7 +23,7 @@ from stepedit.tasks.base import Progress
 from stepedit.training import distributed
 from stepedit.training.budget import plan
 from stepedit.training.checkpoint import Report
-from stepedit.training.request import RunRequest, resolve
+from stepedit.training.request import RunRequest, extended, resolve
 from stepedit.training.trainer import Trainer
 
 
@@ -39,9 +39,13 @@ def train(
     """Train a model as `stepedit train` does, and return an editor with the best weights.
 
     `options` are those of the command with underscores: `train("aor", out="runs/aor", mode="online", max_epochs=20)`.
+    PyTorch's number of threads and treatment of denormals are restored at the end.
     """
     folder = Path(out)
-    with open_trainer(folder, None if resume else {"task": task, **options}) as trainer:
+    with (
+        runtime.restored(),
+        open_trainer(folder, {"task": task, **options}, resume) as trainer,
+    ):
         for report in trainer.fit(on_step):
             if on_report:
                 on_report(report)
@@ -50,21 +54,29 @@ def train(
 
 @contextmanager
 def open_trainer(
-    folder: Path, options: Mapping[str, Any] | None, progress: Progress | None = None, pairs: bytes | None = None
+    folder: Path,
+    options: Mapping[str, Any],
+    resume: bool = False,
+    progress: Progress | None = None,
+    pairs: bytes | None = None,
 ) -> Iterator[Trainer]:
-    """Yield the trainer of a new run or, without options, of the folder's run; the folder is locked from the start.
+    """Yield the trainer of a new run or of the folder's, which may be extended; the folder is locked from the start.
 
     `pairs` are those of `--data -`; they are stored in the folder, because they are needed again.
     """
     distributed.init_from_environment()
-    if options is None:
+    if resume:
         read_config(folder)  # a folder without a run is not created
     if folder.is_file():
         raise UserError(f"{folder} is a file; name a folder to be created")
     with locked(folder) if distributed.rank() == 0 else nullcontext():
-        if options is None:
-            trainer = trainer_for(read_config(folder), folder, progress)
+        if resume:
+            run = read_config(folder)
+            longer = extended(run, options)
+            trainer = trainer_for(run, folder, progress)
             trainer.resume()
+            if longer != run:
+                trainer.extend(longer)
         else:
             refuse_existing(folder)
             with _stored(folder, pairs):
@@ -92,11 +104,13 @@ def _stored(folder: Path, pairs: bytes | None) -> Iterator[None]:
 
 
 def new_trainer(request: RunRequest, folder: Path, progress: Progress | None = None) -> Trainer:
-    """Return the trainer of a new run, its length fitted to the request; nothing is written yet."""
+    """Return the trainer of a new run; with a time budget, steps were timed. Nothing is written yet."""
     _prepare(request.limits.threads)
     splits, method = _load(request.settings, progress, folder)
-    trainer = Trainer(plan(request, folder, splits.pairs, method), folder, splits.pairs, method)
+    run, timing = plan(request, folder, splits.pairs, method)
+    trainer = Trainer(run, folder, splits.pairs, method)
     trainer.trained_on = TrainedOn.from_splits(splits)
+    trainer.state.seconds_per_step, trainer.state.validation_seconds = timing
     return trainer
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,9 @@ from stepedit.config import RunConfig
 from stepedit.data.states import States, sample_states
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import IntArray, Pairs
-from stepedit.errors import DataError, UserError
+from stepedit.errors import DataError, DivergedError, UserError
 from stepedit.evaluation.evaluate import evaluate_pairs
+from stepedit.evaluation.metrics import METRICS
 from stepedit.files import write_atomic
 from stepedit.inference import model_folder
 from stepedit.inference.trained_on import TrainedOn
@@ -32,36 +34,34 @@ from stepedit.programmers.nn.dropout import DropoutRng, dropout_rng
 from stepedit.registry import PROGRAMMERS
 from stepedit.training import checkpoint, distributed
 from stepedit.training.checkpoint import Report, TrainerState
+from stepedit.training.coverage import expressible
 from stepedit.training.ema import evaluation_mode, make_average, update_average
 from stepedit.training.optimizers import make_optimizers
+from stepedit.training.pacing import Pacer
 from stepedit.training.schedule import learning_rate_at
 from stepedit.training.self_training import SelfTrainingBuffer
 
 SAVE_EVERY = 60.0  # seconds
-EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How many training pairs can be expressed with the method's outputs, and examples of the others."""
-
-    pairs: int
-    expressible: int
-    others: list[tuple[str, str]]
 
 
 class Trainer:
     """A run in progress."""
 
-    def __init__(self, run: RunConfig, folder: Path, pairs: Mapping[str, Pairs], method: Method | None = None) -> None:
+    def __init__(
+        self,
+        run: RunConfig,
+        folder: Path,
+        pairs: Mapping[str, Pairs],
+        method: Method | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         # pairs of an open vocabulary need the method whose task encoded them
         self.run, self.folder, self.method = run, folder, method or model_folder.make_method(run)
         self.trained_on: TrainedOn | None = None  # written when the run begins
         self._check_mode()
         self.validation = pairs["val"]
-        self.train, self.coverage = _expressible(self.method, pairs["train"])
+        self.train, self.coverage = expressible(self.method, pairs["train"])
         self.batches = self._num_batches()
-        self.total_steps = self.batches * run.max_epochs
         self.held_out = Pairs.join([part for name, part in pairs.items() if name != "train"])
         self.buffer = SelfTrainingBuffer.empty()
         programmer = PROGRAMMERS[run.training.programmer]
@@ -72,9 +72,13 @@ class Trainer:
         self.module: nn.Module = (
             DistributedDataParallel(self.net, find_unused_parameters=True) if self.world_size > 1 else self.net
         )
-        self.state = TrainerState()
+        self.copy_scores = self._copy_scores()
+        self.pacer, self.state = Pacer(run, self.batches), TrainerState()
+        self.pacer.plan(self.state)
         self.stopping = False  # set it to stop after the current step
         self._scripts: Scripts | None = None
+        self._states: tuple[int, States] | None = None  # of the current epoch
+        self._clock, self._started = clock, clock()  # the moment at which `state.seconds` was 0
 
     def _check_mode(self) -> None:
         """Raise UserError if task and method do not support the mode."""
@@ -94,51 +98,97 @@ class Trainer:
             raise DataError(f"{len(self.train)} training pairs do not fill one batch of {size}")
         return len(self.train) // size
 
+    def _copy_scores(self) -> dict[str, float]:
+        """Return the validation metrics of copying the source."""
+        pairs = self.validation
+        return {name: float(METRICS[name](pairs.sources, pairs).mean()) for name in self.method.task.metrics}
+
     def begin(self) -> None:
         """Create the run's folder with its configuration."""
         if self.rank > 0:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_config()
+
+    def _write_config(self) -> None:
         model_folder.write_config(self.folder, self.run, self.method.task.vocabulary.tokens, self.method.outputs.tokens)
         if self.trained_on is not None:
             self.trained_on.write(self.folder)
 
+    def extend(self, run: RunConfig) -> None:
+        """Replace the limits of a resumed run; UserError if it is beyond them or they do not let it continue."""
+        passed = {"max_epochs": self._epochs(), "max_steps": self.state.step, "max_minutes": self.state.seconds / 60}
+        for name, value in passed.items():
+            limit = getattr(run, name)
+            if limit is not None and limit <= value and limit != getattr(self.run, name):
+                raise UserError(f"{self.folder}: {name} is {limit:g}, and the run has made {value:.6g} already")
+        was_finished, self.run = self.state.finished, run
+        self.pacer = Pacer(run, self.batches)
+        self.pacer.plan(self.state)
+        if was_finished and self._finished():
+            ends = [*model_folder.limits_of(run), f"{run.training.patience:,} epochs without improvement"]
+            raise UserError(f"{self.folder}: the run has ended, and its limits are now {' or '.join(ends)}")
+        if self.rank == 0:
+            self._write_config()
+        self.save()
+
     def fit(self, on_step: Callable[[int, float], None] | None = None) -> Iterator[Report]:
-        """Train to the end; yield a report after every validation."""
-        started, saved, losses = time.monotonic() - self.state.seconds, time.monotonic(), list[float]()
+        """Train to the end; yield a report after every validation. DivergedError if numbers are not finite."""
+        self._start_clock()
+        saved, losses = self._clock(), list[float]()
         while True:
-            epoch, skip = divmod(self.state.step, self.batches)
+            if self.state.step >= self.state.next_plan:
+                self.pacer.plan(self.state)
             # also right after resuming: the checkpoint may have been written just before a validation
-            if skip == 0 and self._validation_due(epoch):
-                yield self.validate(epoch, float(np.mean(losses)) if losses else float("nan"))
-                losses, saved = [], time.monotonic()
+            if self._validation_due():
+                yield self.validate(float(np.mean(losses)) if losses else float("nan"))
+                losses, saved = [], self._clock()
+                continue
             if self._finished():
                 self.state.finished = True
                 self.save()
                 self._write_graph()
                 return
-            states = self.epoch_states(epoch)
-            for index in range(skip, self.batches):
-                size = self.run.training.batch_size
-                losses.append(self.step(states.take(np.arange(index * size, (index + 1) * size))))
-                self.state.seconds = time.monotonic() - started
-                if on_step:
-                    on_step(self.state.step, losses[-1])
-                if time.monotonic() - saved > SAVE_EVERY or self.stopping:
-                    self.save()
-                    saved = time.monotonic()
-                if self.stopping:
-                    return
+            losses.append(self.step(self._next_batch()))
+            self._update_seconds()
+            if on_step:
+                on_step(self.state.step, losses[-1])
+            if self._clock() - saved > SAVE_EVERY or self.stopping:
+                self.save()
+                saved = self._clock()
+            if self.stopping:
+                return
+
+    def _start_clock(self) -> None:
+        """Continue to count seconds; a plan is due at once."""
+        self._started = self._clock() - self.state.seconds
+        self.pacer.start_timing()
+        self.state.next_plan = self.state.step
+
+    def _update_seconds(self) -> None:
+        self.state.seconds = self._clock() - self._started
 
     def _finished(self) -> bool:
         """Whether all steps are done or patience has run out."""
         stale = self.state.validated - self.state.best_epoch
-        return self.state.step >= self.total_steps or stale >= self.run.training.patience
+        return 0 < self.state.total_steps <= self.state.step or stale >= self.run.training.patience
 
-    def _validation_due(self, epoch: int) -> bool:
-        """Whether a validation is due after so many epochs and has not been made."""
-        due = epoch % self.run.eval_every == 0 or epoch == self.run.max_epochs
-        return due and epoch > self.state.validated
+    def _validation_due(self) -> bool:
+        """Whether a validation is due and has not been made."""
+        return self.state.step >= self.state.next_validation and self._epochs() > self.state.validated
+
+    def _epochs(self) -> float:
+        """Return the epochs so far, whole or not."""
+        whole, rest = divmod(self.state.step, self.batches)
+        return self.state.step / self.batches if rest else whole
+
+    def _next_batch(self) -> States:
+        """Return the states of the next step."""
+        epoch, index = divmod(self.state.step, self.batches)
+        if self._states is None or self._states[0] != epoch:
+            self._states = epoch, self.epoch_states(epoch)
+        size = self.run.training.batch_size
+        return self._states[1].take(np.arange(index * size, (index + 1) * size))
 
     def epoch_states(self, epoch: int) -> States:
         """Return the shuffled states of an epoch; sources are resampled where a target has many."""
@@ -168,48 +218,79 @@ class Trainer:
         return np.random.default_rng([self.run.seed, 3]).integers(0, scripts.counts + 1)
 
     def step(self, states: States) -> float:
-        """Make one optimizer step on a batch, or on this process's part of it; return the loss of the whole batch."""
+        """Make one optimizer step on a batch, or on this process's part of it; return the loss of the whole batch.
+
+        DivergedError, with the weights as they were, if loss or gradients are not finite.
+        """
         step, config = self.state.step, self.run.training
         rows = torch.arange(self.rank, len(states), self.world_size)
         rng = DropoutRng(torch.Generator().manual_seed(self.run.seed * 1_000_003 + step), rows, len(states))
         for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
-            group["lr"] = learning_rate_at(step, self.total_steps, config)
+            group["lr"] = learning_rate_at(step, self.state.progress, config)
         with dropout_rng(self.net, rng):
             loss: Tensor = self.module(states, rng)
         self.net.zero_grad(set_to_none=True)
         (loss * self.world_size).backward()  # type: ignore[no-untyped-call]  # gradients are averaged over processes
-        nn.utils.clip_grad_norm_(self.net.parameters(), config.max_grad_norm)
+        norm = nn.utils.clip_grad_norm_(self.net.parameters(), config.max_grad_norm)
+        whole = distributed.sum_over_ranks(loss.detach().clone())
+        if not isfinite(whole) or not isfinite(norm.item()):  # the same on every rank
+            what = "loss" if not isfinite(whole) else "gradient"
+            raise self._diverged(f"the {what} is not finite at step {step + 1:,}")
         for optimizer in self.optimizers:
             optimizer.step()
         update_average(self.average, self.net, config.ema_decay, step)
-        self.state.step += 1
-        return distributed.sum_over_ranks(loss.detach())
+        self.pacer.advance(self.state)
+        return whole
 
-    def validate(self, epoch: int, loss: float) -> Report:
+    def _diverged(self, what: str) -> DivergedError:
+        """Return the error of a run whose numbers are not finite."""
+        exists = (self.folder / model_folder.CHECKPOINT).exists()
+        kept = "the last good checkpoint is kept" if exists else "there is no checkpoint yet"
+        advice = "lower --learning-rate or --weight-decay, or raise --warmup-steps"
+        return DivergedError(f"{what}; {kept}; {advice}")
+
+    def _check_finite(self) -> None:
+        """Raise DivergedError if a weight is not finite, so that no good file is overwritten."""
+        for net in (self.net, self.average):
+            if not all(bool(parameter.isfinite().all()) for parameter in net.parameters()):
+                raise self._diverged(f"the weights are not finite after step {self.state.step:,}")
+
+    def validate(self, loss: float) -> Report:
         """Evaluate on validation, keep the weights if they are the best so far, and save a checkpoint."""
-        began = time.monotonic()
+        self._check_finite()
+        began, epoch = self._clock(), self._epochs()
         names = self.method.task.metrics
         own = dict.fromkeys(names, 0.0)
         if self.rank == 0:
             with evaluation_mode(self.average):
                 own = evaluate_pairs(self.average, self.method, self.validation).means()
         metrics = dict(zip(names, distributed.broadcast_from_rank0([own[name] for name in names]), strict=True))
-        self.state.seconds += time.monotonic() - began
+        self._update_seconds()
         self.state.validated = epoch
         score = metrics[self.method.task.objective]
         better = score > self.state.best
         if better:
             self.state.best, self.state.best_epoch = score, epoch
         seconds, step = self.state.seconds, self.state.step
-        rate = learning_rate_at(step, self.total_steps, self.run.training)
-        report = Report(epoch, step, loss, metrics, self.state.best, rate, seconds, step / max(seconds, 1e-9))
+        report = Report(
+            epoch=epoch,
+            step=step,
+            total_steps=self.state.total_steps,
+            loss=loss,
+            metrics=metrics,
+            copy=self.copy_scores,
+            best=self.state.best,
+            learning_rate=learning_rate_at(step, self.state.progress, self.run.training),
+            seconds=seconds,
+            steps_per_second=step / max(seconds, 1e-9),
+        )
         if self.rank == 0:
             if better:
                 facts = {"epoch": epoch, "step": step, "validation": metrics}
                 model_folder.write_tensors(self.folder / model_folder.WEIGHTS, weights_of(self.average), facts)
-                for name in (model_folder.TUNED, model_folder.GRAPH):  # made for other weights
-                    (self.folder / name).unlink(missing_ok=True)
+                model_folder.remove_results(self.folder)  # of other weights
             checkpoint.append_report(self.folder, report)
+        self.pacer.validated(self.state, self._clock() - began)
         self.save()
         return report
 
@@ -222,6 +303,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint with all that resuming needs."""
+        self._check_finite()
         if self.rank > 0:
             return
         nets = {"net": self.net} | ({"average": self.average} if self.average is not self.net else {})
@@ -250,18 +332,10 @@ class Trainer:
         checkpoint.unpack_optimizers(self.optimizers, optimizers)
         self.buffer = SelfTrainingBuffer(checkpoint.unpack_pairs(buffer), facts["buffer_epoch"])
         self.state = TrainerState(**facts["state"])
+        self.pacer.start_timing()
+        self.pacer.plan(self.state)
         if self.rank == 0:
             checkpoint.truncate_reports(self.folder, self.state.validated)
-
-
-def _expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
-    """Return the pairs that the method's outputs can express, and how many those are."""
-    scripts = method.task.edits(pairs.sources, pairs.targets)
-    possible = method.expressible(pairs, scripts)
-    others = pairs.take(np.flatnonzero(~possible)[:EXAMPLES])
-    vocabulary = method.task.vocabulary
-    examples = list(zip(vocabulary.decode(others.sources), vocabulary.decode(others.targets), strict=True))
-    return pairs if possible.all() else pairs.take(possible), Coverage(len(pairs), int(possible.sum()), examples)
 
 
 def _device(name: str) -> torch.device:

@@ -40,3 +40,17 @@ def test_every_parameter_has_exactly_one_optimizer(name: str, optimizer: str) ->
     seen = [id(part) for each in optimizers for group in each.param_groups for part in group["params"]]
     assert sorted(seen) == sorted(id(part) for part in net.parameters())
     assert (len(optimizers) == 2) == (optimizer == "muon")
+
+
+def test_momentum_averages_gradients_and_looks_ahead() -> None:
+    """Nesterov: the average moves by 5 % of each gradient, and the update is 95 % of it and 5 % of the gradient."""
+    generator = torch.Generator().manual_seed(3)
+    matrix = torch.nn.Parameter(torch.randn(6, 10, generator=generator))
+    muon, average = Muon([matrix], lr=0.1, weight_decay=0.5), torch.zeros(6, 10)
+    for _ in range(4):
+        matrix.grad = torch.randn(6, 10, generator=generator)
+        average = 0.95 * average + 0.05 * matrix.grad
+        update = orthogonalize((0.05 * matrix.grad + 0.95 * average)[None])[0]
+        expected = matrix.detach() * (1 - 0.1 * 0.5) - 0.1 * 0.2 * 10**0.5 * update
+        muon.step()
+        torch.testing.assert_close(matrix.detach(), expected)

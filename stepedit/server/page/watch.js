@@ -44,7 +44,7 @@ function runSection(run) {
   const summary = document.createElement("p");
   const last = run.reports.at(-1);
   summary.textContent = last
-    ? `epoch ${last.epoch} of ${run.max_epochs} · ${run.metric} ${(100 * last.metrics[run.metric]).toFixed(2)} % · best ${(100 * last.best).toFixed(2)} % · ${last.steps_per_second.toFixed(1)} steps/s · ${(last.seconds / 60).toFixed(1)} min · solid: ${run.metric} accuracy on validation, % (left axis); dashed: training loss (right axis)`
+    ? `epoch ${+last.epoch.toFixed(1)} of ${run.max_epochs} · ${run.metric} ${(100 * last.metrics[run.metric]).toFixed(2)} % · best ${(100 * last.best).toFixed(2)} % · ${last.steps_per_second.toFixed(1)} steps/s · ${(last.seconds / 60).toFixed(1)} min · solid: ${run.metric} accuracy on validation, % (left axis); dashed: training loss (right axis)`
     : "no validation yet";
   node.append(title, summary);
   if (last) node.append(chart(run));

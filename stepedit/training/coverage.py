@@ -1,0 +1,31 @@
+"""Which training pairs a method can express."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepedit.editing.sequences import Pairs
+from stepedit.methods.base import Method
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many training pairs can be expressed with the method's outputs, and examples of the others."""
+
+    pairs: int
+    expressible: int
+    others: list[tuple[str, str]]
+
+
+def expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
+    """Return the pairs that the method's outputs can express, and how many those are."""
+    scripts = method.task.edits(pairs.sources, pairs.targets)
+    possible = method.expressible(pairs, scripts)
+    others = pairs.take(np.flatnonzero(~possible)[:EXAMPLES])
+    vocabulary = method.task.vocabulary
+    examples = list(zip(vocabulary.decode(others.sources), vocabulary.decode(others.targets), strict=True))
+    return pairs if possible.all() else pairs.take(possible), Coverage(len(pairs), int(possible.sum()), examples)
