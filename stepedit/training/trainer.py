@@ -23,8 +23,7 @@ from stepedit.data.states import States, sample_states
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import IntArray, Pairs
 from stepedit.errors import DataError, DivergedError, UserError
-from stepedit.evaluation.evaluate import evaluate_pairs
-from stepedit.evaluation.metrics import METRICS
+from stepedit.evaluation.evaluate import evaluate_pairs, score
 from stepedit.files import write_atomic
 from stepedit.inference import model_folder
 from stepedit.inference.trained_on import TrainedOn
@@ -100,8 +99,7 @@ class Trainer:
 
     def _copy_scores(self) -> dict[str, float]:
         """Return the validation metrics of copying the source."""
-        pairs = self.validation
-        return {name: float(METRICS[name](pairs.sources, pairs).mean()) for name in self.method.task.metrics}
+        return score(self.method.task, self.validation.sources, self.validation).means()
 
     def begin(self) -> None:
         """Create the run's folder with its configuration."""
@@ -267,10 +265,10 @@ class Trainer:
         metrics = dict(zip(names, distributed.broadcast_from_rank0([own[name] for name in names]), strict=True))
         self._update_seconds()
         self.state.validated = epoch
-        score = metrics[self.method.task.objective]
-        better = score > self.state.best
+        objective = metrics[self.method.task.objective]
+        better = objective > self.state.best
         if better:
-            self.state.best, self.state.best_epoch = score, epoch
+            self.state.best, self.state.best_epoch = objective, epoch
         seconds, step = self.state.seconds, self.state.step
         report = Report(
             epoch=epoch,

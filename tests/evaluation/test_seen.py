@@ -97,10 +97,11 @@ def test_commands_warn_about_splits_that_overlap(tmp_path: Path) -> None:
     more = [*SMALL, "--batch-size", 16, "--max-epochs", 1]
     trained = stepedit("train", "--data", "d", *more, "--out", "r", folder=tmp_path)
     assert trained.returncode == 0
-    assert trained.stderr.startswith(message)
+    overlap = "of 120 {} pairs "
+    assert trained.stderr.startswith(f"stepedit: warning: {tmp_path / 'd'}: {overlap.format('val')}")
     assert (tmp_path / "r" / "trained-on.safetensors").exists()
     evaluated = stepedit("evaluate", "r", "--json", folder=tmp_path)
-    assert "stepedit: warning: d: of 120 test pairs " in evaluated.stderr
+    assert f"stepedit: warning: {tmp_path / 'd'}: {overlap.format('test')}" in evaluated.stderr
     assert "source" in evaluated.stderr
     scores = json.loads(evaluated.stdout)
     assert set(scores["by_seen"]) == {"source in train", "source not in train"}
