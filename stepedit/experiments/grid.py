@@ -15,7 +15,7 @@ from stepedit.data import dataset as datasets
 from stepedit.errors import DataError, UserError, located
 from stepedit.evaluation.paper import settings_along
 from stepedit.registry import TASKS, did_you_mean
-from stepedit.training.request import LIMITS, RunRequest, option_names, read_options, resolve
+from stepedit.training.request import LIMITS, RunRequest, default_mode, option_names, read_options, resolve
 
 MAX_RUNS = 1_000  # of a sweep, unless a higher limit is set
 SETTING = ("numbers", "length")
@@ -120,7 +120,8 @@ def _cell(values: dict[str, Any], varied: set[str]) -> Cell:
             raise UserError(did_you_mean("option", name, known))
         if isinstance(value, dict | list):
             raise UserError(f"{name}: expected a value or a list of values, not {value!r}")
-    defaults = {name: RunSettings.model_fields[name].default for name in ("method", "mode", "num_examples")}
+    defaults = {name: RunSettings.model_fields[name].default for name in ("method", "num_examples")}
+    defaults["mode"] = default_mode(values)
     whole = {**defaults, "seed": 0, **_task_setting(values["task"]), **values}
     if whole.get("data") is not None:
         template, whole["data"] = whole["data"], _filled(whole["data"], whole)

@@ -251,7 +251,7 @@ def test_a_run_can_use_existing_splits_and_a_configuration_file(name: str, conte
         (["train", "sort", "--num-examples", "40", "--out", "x"], "do not fill one batch"),
         (
             ["train", "sort", "--data", "{run}/../pairs.tsv", "--out", "x"],
-            "1 different targets; train, val and test need one each",
+            "share a text or a stem): 1; train, val and test need one each",
         ),
         (["train", "sort", "--config", "{run}/README.md", "--out", "x"], "README.md"),
         (["train", "sort", "--out", "{run}"], "exists already"),

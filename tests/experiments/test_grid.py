@@ -121,3 +121,9 @@ def test_a_budget_is_a_duration(text: str, minutes: float) -> None:
 def test_an_invalid_budget_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--budget takes a time"):
         parse_minutes(text)
+
+
+def test_a_run_without_a_mode_has_the_recommended_one() -> None:
+    cells = expand([{"task": "aor", "method": ["recurrence", "tagging"]}], {})
+    assert [cell.request().settings.mode for cell in cells] == ["augmented", "online"]
+    assert ["augmented" in cell.name for cell in cells] == [True, False]

@@ -164,7 +164,7 @@ def test_a_failed_run_is_retried_once_and_the_others_complete(folder: Path) -> N
     made = sweep(folder, "--set", "num_examples=400,100000", "--set", "method=recurrence", "--out", "some")
     assert made.returncode == 2
     assert [line.split()[0] for line in made.stdout.splitlines()[1:]].count("retry") == 1
-    assert "failed    sort-recurrence-online-20N-3L-100000D" in made.stdout
+    assert "failed    sort-recurrence-augmented-20N-3L-100000D" in made.stdout
     assert "1 of 2 runs failed" in made.stderr
     assert len(scores(folder / "some")) == 1
 

@@ -324,7 +324,7 @@ def test_the_api_page_lists_endpoints(page: Page, address: str) -> None:
 
 def test_the_learning_curve_of_a_watched_run_is_shown(page: Page, address: str) -> None:
     page.goto(f"{address}/watch.html")
-    expect(page.locator(".curves h2")).to_have_text("recurrence: sort recurrence online")
+    expect(page.locator(".curves h2")).to_have_text("recurrence: sort recurrence augmented")
     expect(page.locator(".curves p")).to_contain_text("epoch 60 of 60")
     expect(page.locator(".curves svg path.line")).to_have_count(2)
     screenshot(page, "watch")
