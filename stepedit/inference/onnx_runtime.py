@@ -1,7 +1,8 @@
 """Policies that run ONNX graphs with onnxruntime: editing without PyTorch.
 
 `programmers.graphs` says what is in a graph. A graph is loaded from memory, so it cannot refer to other files; custom
-operators are not available.
+operators are not available. What it may allocate is bounded: constants computed while it is loaded by the size of its
+file (if onnxruntime has that option), everything that it computes later by MAX_MEMORY.
 
 Shapes: B texts, T tokens, O output symbols, V output vocabulary, K beams.
 """
@@ -9,7 +10,8 @@ Shapes: B texts, T tokens, O output symbols, V output vocabulary, K beams.
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,16 @@ from stepedit.editing.actions import DONE, Operation
 from stepedit.editing.edits import EditBatch
 from stepedit.editing.interpreter import FloatArray, Prediction, operations_of
 from stepedit.editing.sequences import PAD, IntArray, Sequences
-from stepedit.errors import DataError, UserError
+from stepedit.errors import DataError, UserError, shown
 from stepedit.methods.base import START, Method, Policy
 
 GRAPH_FORMAT = 1
+MAX_DIGITS, MAX_STATES = 15, 1_000
 LARGE_BATCH = 8  # texts
 WIDTH = 4  # positions, and tokens at each, among which the most probable action is searched
+MAX_MEMORY = 4 << 30  # bytes of all graphs' intermediate results
+MAX_INPUT = 1 << 20  # elements of an input that is not used
+MAX_FOLDING = 4  # bytes of a constant computed at loading, per byte of the file: float16 weights become float32
 Arrays = dict[str, Any]
 
 
@@ -38,7 +44,7 @@ class Graph:
         self.facts: dict[str, str] = dict(self.small.get_modelmeta().custom_metadata_map)
         if self.facts.get("stepedit_format") != str(GRAPH_FORMAT):
             raise DataError(f"{path}: not a graph of this version of stepedit; export it again")
-        self._unused = {each.name: _empty(each) for each in self.small.get_inputs()}
+        self._unused = {each.name: _empty(each, path) for each in self.small.get_inputs()}
 
     @cached_property
     def large(self) -> Any:
@@ -53,7 +59,11 @@ class Graph:
         options.log_severity_level = 3
         options.add_session_config_entry("session.set_denormal_as_zero", "1")
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # cores are shared with other work
+        options.add_session_config_entry("session.use_env_allocators", "1")
+        _limit_memory()
         content = self.path.read_bytes()  # from memory, so that a graph cannot refer to other files
+        folding = max(MAX_FOLDING * len(content), MAX_INPUT)
+        options.add_session_config_entry("optimization.constant_folding_max_output_size_in_bytes", str(folding))
         try:
             return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception:  # onnxruntime has many kinds of errors, none of them public
@@ -62,14 +72,41 @@ class Graph:
     def run(self, outputs: list[str], batch_size: int, **inputs: Any) -> list[Any]:
         """Return some outputs; inputs that they do not depend on may be left out."""
         session = self.small if batch_size < LARGE_BATCH else self.large
-        results: list[Any] = session.run(outputs, self._unused | inputs)
+        try:
+            results: list[Any] = session.run(outputs, self._unused | inputs)
+        except Exception as error:  # as above; also if it asks for too much memory
+            raise DataError(f"{self.path}: the graph cannot be run ({shown(str(error))})") from None
         return results
 
+    def number(self, name: str) -> int:
+        """Return a number among the facts; DataError if there is none."""
+        value = self.facts.get(name, "")
+        if not (value.isascii() and value.isdecimal() and len(value) <= MAX_DIGITS):
+            raise DataError(f"{self.path}: damaged (no number {name!r} among its facts)")
+        return int(value)
 
-def _empty(node: Any) -> Any:
-    """Return an array for an input that is not used."""
+    def require(self, fits: bool) -> None:
+        """Raise DataError if an output does not fit what was asked for."""
+        if not fits:
+            raise DataError(f"{self.path}: damaged (an output of another shape than the task's)")
+
+
+@lru_cache(maxsize=1)
+def _limit_memory() -> None:
+    """Let all graphs allocate from one arena that has a limit."""
+    import onnxruntime as ort
+
+    memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(memory, ort.OrtArenaCfg(MAX_MEMORY, -1, -1, -1))
+
+
+def _empty(node: Any, path: Path) -> Any:
+    """Return an array for an input that is not used; DataError if it is too large."""
     kinds = {"tensor(float)": np.float32, "tensor(bool)": np.bool_}
-    return np.zeros([size if isinstance(size, int) else 1 for size in node.shape], kinds.get(node.type, np.int64))
+    shape = [size if isinstance(size, int) else 1 for size in node.shape]
+    if prod(shape) > MAX_INPUT:
+        raise DataError(f"{path}: damaged (the input {shown(node.name)} is too large)")
+    return np.zeros(shape, kinds.get(node.type, np.int64))
 
 
 def available_threads() -> int:
@@ -96,7 +133,7 @@ class PointerPolicy:
 
     def __init__(self, graph: Graph, method: Method) -> None:
         self.graph, self.template = graph, method.task.template
-        self.num_parameters = int(graph.facts["parameters"])
+        self.num_parameters = graph.number("parameters")
         self.plans = graph.facts.get("plans") == "1"
         self._allowed = np.zeros(len(method.task.vocabulary), np.bool_)
         self._allowed[sorted(self.template.tokens)] = True
@@ -124,6 +161,9 @@ class PointerPolicy:
     def _actions(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         outputs = ["actions", "log_probs"]
         actions, log_probs = self.graph.run(outputs, len(texts), ids=texts.ids, lengths=texts.lengths, k=np.array([k]))
+        size, found, fields = actions.shape if actions.ndim == 3 else (0, 0, 0)
+        expected = size == len(texts) and found <= k and fields == len(self.template.fields)
+        self.graph.require(expected and log_probs.shape == (size, found))
         return actions, log_probs
 
     def log_prob(self, states: States) -> FloatArray:
@@ -164,8 +204,8 @@ class Seq2SeqPolicy:
 
     def __init__(self, graph: Graph, method: Method) -> None:
         self.graph, self.method = graph, method
-        self.num_parameters = int(graph.facts["parameters"])
-        self.num_states = int(graph.facts["states"])
+        self.num_parameters, self.num_states = graph.number("parameters"), graph.number("states")
+        graph.require(self.num_states <= MAX_STATES)
         self.plans = False
 
     def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
@@ -185,6 +225,7 @@ class Seq2SeqPolicy:
         names = ["log_probs", *(f"next_{index}" for index in range(self.num_states))]
         before = {f"state_{index}": state for index, state in enumerate(states)}
         log_probs, *following = self.graph.run(names, len(symbol), symbol=symbol, **given, **before)
+        self.graph.require(log_probs.shape == (len(symbol), len(self.method.outputs)))
         return log_probs, following
 
     def predict(self, texts: Sequences) -> Prediction:
