@@ -18,7 +18,8 @@ from stepedit.training.request import MAX_VALIDATIONS, VALIDATION_SHARE
 
 PLAN_SHARE = 0.01  # of the steps between plans, at most
 PLAN_SECONDS = 5.0  # between plans, at most
-WINDOW = 4  # plans whose steps are timed
+WINDOW = 4  # plans whose steps are timed, and more, up to an epoch or a share of the time budget
+WINDOW_SHARE = 0.1
 MIN_TIMED = 3  # steps that are enough for a first plan
 MIN_TRAINING = 0.5  # of a time budget, however long a validation takes
 
@@ -35,7 +36,7 @@ class Pacer:
         self.eval_steps = run.eval_every * batches if run.eval_every is not None else None  # None: by the clock
         if self.eval_steps is None and self.budget is None and self.fixed is not None:
             self.eval_steps = batches * ceil(self.fixed / batches / MAX_VALIDATIONS)
-        self._timed: deque[tuple[int, float]] = deque(maxlen=WINDOW)  # step, seconds without validations
+        self._timed: deque[tuple[int, float]] = deque()  # step, seconds without validations
         self._validating = 0.0  # seconds, in this process
 
     def plan(self, state: TrainerState) -> None:
@@ -71,8 +72,8 @@ class Pacer:
 
     def _plan_by_clock(self, state: TrainerState, budget: float) -> None:
         """Fit total steps, the next plan and the next validation to the remaining time; rank 0 decides."""
-        self._time_steps(state)
-        total, next_plan, next_validation = 0, state.step + 1, state.step + 1 + self.batches * 10**6
+        self._time_steps(state, budget)
+        total, next_plan, next_validation = self.fixed or 0, state.step + 1, state.step + 1 + self.batches * 10**6
         if state.seconds_per_step:
             total = state.step + max(0, round(self._seconds_for_steps(state, budget) / state.seconds_per_step))
             total = min(max(1, total), self.fixed or total)
@@ -83,10 +84,15 @@ class Pacer:
         state.total_steps, state.next_plan, state.next_validation = map(int, plan[:3])
         state.seconds_per_step = plan[3]
 
-    def _time_steps(self, state: TrainerState) -> None:
-        """Update the seconds of a step from those since the last few plans."""
+    def _time_steps(self, state: TrainerState, budget: float) -> None:
+        """Update the seconds of a step from those since the last few plans, over an epoch if that is not too long."""
         if not self._timed or self._timed[-1][0] < state.step:
             self._timed.append((state.step, state.seconds - self._validating))
+        while len(self._timed) > WINDOW and (
+            self._timed[-1][0] - self._timed[1][0] >= self.batches
+            or self._timed[-1][1] - self._timed[1][1] > WINDOW_SHARE * budget
+        ):
+            self._timed.popleft()
         (first, began), (last, ended) = self._timed[0], self._timed[-1]
         if last - first >= MIN_TIMED:
             state.seconds_per_step = (ended - began) / (last - first)

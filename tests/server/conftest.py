@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from stepedit import train
 from stepedit.server.model_store import ModelStore
@@ -26,7 +25,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     for method, epochs in (("recurrence", 60), ("tagging", 2), ("end2end", 2)):
         train("sort", out=folder / method, method=method, max_epochs=epochs, eval_every=epochs, **SMALL)
-    torch.set_flush_denormal(False)  # hypothesis needs denormal floats
     return folder
 
 

@@ -40,7 +40,7 @@ class FakeTrainer(Trainer):
     """A trainer whose steps take what the clock is told, and nothing else."""
 
     def __init__(self, run: RunConfig, folder: Path, pairs: dict[str, Pairs], cost: Callable[[float], float]) -> None:
-        self.clock, self.cost = FakeClock(), cost
+        self.clock, self.cost, self.validation_cost = FakeClock(), cost, VALIDATION
         self.rates: list[float] = []
         super().__init__(run, folder, pairs, self.clock)
 
@@ -57,7 +57,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeT
     now: list[FakeTrainer] = []
 
     def evaluate(policy: Policy, method: Method, pairs: Pairs) -> Evaluation:
-        now[-1].clock.now += VALIDATION
+        now[-1].clock.now += now[-1].validation_cost
         outcome = Outcome(np.zeros(0, np.int64), 1, True)
         return Evaluation([outcome], Sequences.from_rows([]), dict.fromkeys(method.task.metrics, np.zeros(1)))
 
@@ -98,6 +98,34 @@ def test_a_time_budget_is_used_whatever_the_machine_does(
     assert any(report.step % trainer.batches for report in reports), "also within epochs"
     assert 8 <= len(reports) <= 41
     assert len(reports) * VALIDATION <= 0.12 * 60 * MINUTES
+
+
+def test_the_last_validation_is_part_of_the_budget(make: Callable[..., FakeTrainer]) -> None:
+    trainer = make(lambda seconds: 0.1, max_minutes=MINUTES)
+    trainer.validation_cost = trainer.state.validation_seconds = 20.0
+    (report,) = trainer.fit()  # more would take too large a share
+    assert report.seconds == pytest.approx(60 * MINUTES, abs=0.5)
+    assert report.step == pytest.approx((60 * MINUTES - 20) / 0.1, abs=5)
+
+
+def test_steps_are_timed_without_validations(make: Callable[..., FakeTrainer]) -> None:
+    trainer = make(lambda seconds: 0.1, max_minutes=MINUTES)
+    timed = []
+    list(trainer.fit(lambda step, loss: timed.append(trainer.state.seconds_per_step)))
+    assert timed[10:] == pytest.approx([0.1] * len(timed[10:]))
+
+
+def test_steps_are_timed_over_a_whole_epoch(make: Callable[..., FakeTrainer]) -> None:
+    """The first step of an epoch takes as long as the others together: its states are sampled."""
+    trainer = make(lambda seconds: 0.0, max_minutes=MINUTES)
+    trainer.pacer.batches = trainer.batches = 100
+    trainer.cost = lambda seconds: 5.0 if trainer.state.step % 100 == 0 else 0.05
+    trainer._next_batch = lambda: None  # type: ignore[method-assign, return-value, assignment]
+    planned = []
+    trainer.pacer.eval_steps = 10**9
+    list(trainer.fit(lambda step, loss: planned.append(trainer.state.total_steps)))
+    assert np.ptp(planned[len(planned) // 4 : len(planned) * 3 // 4]) < 0.35 * np.mean(planned)
+    assert trainer.state.seconds <= 1.1 * 60 * MINUTES
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
@@ -176,6 +204,20 @@ def test_the_first_limit_ends_a_run_within_an_epoch(
         assert [report.step for report in reports] == [5, 10, 13]
         assert [report.epoch for report in reports] == [1, 2, 2.6]
         assert trainer.state.progress == 1
+
+
+def test_a_finished_run_with_twice_the_time_continues_in_the_middle_of_the_schedule(
+    make: Callable[..., FakeTrainer],
+) -> None:
+    first = make(lambda seconds: 0.1, max_minutes=MINUTES)
+    list(first.fit())
+    assert (first.state.finished, first.state.progress) == (True, pytest.approx(1))
+    second = make(lambda seconds: 0.1, max_minutes=2 * MINUTES)
+    second.resume()
+    assert not second.state.finished
+    assert second.state.progress == pytest.approx(0.5, abs=0.05)
+    list(second.fit())
+    assert second.state.seconds == pytest.approx(2 * 60 * MINUTES, rel=0.02)
 
 
 def test_a_validation_longer_than_the_budget_leaves_time_to_train(make: Callable[..., FakeTrainer]) -> None:
