@@ -140,5 +140,6 @@ def _headline(result: RunScores) -> str:
     parts += [f"of {result.data}"] * (result.data is not None and not result.own_data)
     parts += [f"beam size {result.beam_size}"] * (result.beam_size > 1)
     parts += ["verified"] * result.verify + ["with a lexicon"] * result.lexicon
+    parts += [f"edits per step {result.edits_per_step or 'auto'}"] * (result.edits_per_step != 1)
     parts += [f"min. confidence {result.min_confidence:.0%}"] * (result.min_confidence > 0)
     return ", ".join(parts)

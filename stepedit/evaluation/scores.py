@@ -71,6 +71,7 @@ class RunScores(BaseModel):
     verify: bool
     min_confidence: float
     lexicon: bool = False
+    edits_per_step: int = 1
     data: str | None = None  # name of the file or folder; None: generated
     data_hash: str | None = None
     own_data: bool = True  # those that the run was trained with
@@ -191,6 +192,7 @@ def _scores(
         verify=decoding.verify,
         min_confidence=decoding.min_confidence or 0.0,
         lexicon=decoding.lexicon is not None,
+        edits_per_step=decoding.edits_per_step,
         headline=task.objective,
         metrics={name: evaluation.figure(name) for name in evaluation.metrics},
         grouped_metric=grouped,

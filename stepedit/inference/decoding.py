@@ -55,6 +55,14 @@ class Decoding(BaseModel):
         "ones. For text.",
     )
 
+    edits_per_step: int = Field(
+        1,
+        ge=0,
+        le=64,
+        description="Edits to make before the text is read again, where edits are independent and the model was "
+        "trained to plan; 0: as many as it is sure of.",
+    )
+
     @property
     def searches(self) -> bool:
         """Whether more than the most probable action is followed."""
@@ -64,6 +72,7 @@ class Decoding(BaseModel):
         """Return the part of a file name that tells this decoding from greedy decoding without a threshold."""
         confidence = f"-confidence-{self.min_confidence:g}" if self.min_confidence else ""
         beam = f"-beam-{self.beam_size}" * (self.beam_size > 1)
+        confidence += f"-edits-{self.edits_per_step}" * (self.edits_per_step != 1)
         return beam + "-lexicon" * (self.lexicon is not None) + "-verified" * self.verify + confidence
 
 
@@ -78,6 +87,9 @@ def resolve(decoding: Decoding, method: Method, tuned: float = 0.0) -> Decoding:
         raise UserError(f"task {task.name} has no verifier, so its results can't be verified")
     if decoding.lexicon is not None and not task.open_vocabulary:
         raise UserError(f"a lexicon is for text, and task {task.name} has a fixed vocabulary")
+    if decoding.edits_per_step > 1 and (decoding.searches or not task.independent_edits):
+        reason = "beam search follows one edit at a time" if decoding.searches else f"those of {task.name} are not"
+        raise UserError(f"edits_per_step needs greedy decoding and independent edits, and {reason}")
     if decoding.min_confidence is not None:
         return decoding
     threshold = 0.0 if decoding.searches or not method.iterative else tuned

@@ -5,16 +5,18 @@ This is the one path from texts to outcomes: `Editor.edit` and `evaluate` both c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from stepedit.editing.interpreter import AppliedAction, Outcome, StopReason
+from stepedit.editing.interpreter import AppliedAction, Outcome, Prediction, StopReason
 from stepedit.editing.sequences import Sequences
+from stepedit.errors import UserError
 from stepedit.inference import beam_search, greedy
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.reranking import LexiconCandidates, rerank
+from stepedit.inference.several_edits import AUTO, PlannedEdits
 from stepedit.methods.base import Method, Policy
 from stepedit.tasks.base import Progress
 from stepedit.text.vocabulary import Vocabulary
@@ -81,7 +83,8 @@ def decode(
 ) -> list[Outcome]:
     """Decode one batch: greedily, or by beam search."""
     if not decoding.searches:
-        return greedy.run(sources, policy.predict, method, trace, decoding.min_confidence or 0.0)
+        threshold = decoding.min_confidence or 0.0
+        return greedy.run(sources, _next_action(policy, method, decoding), method, trace, threshold)
     task, candidates, verifier = method.task, None, method.task.check if decoding.verify else None
     if decoding.lexicon is not None:
         candidates = LexiconCandidates(decoding.lexicon, vocabulary)
@@ -90,6 +93,16 @@ def decode(
         sources, policy.top_k, task.template, method.max_steps, decoding.beam_size, verifier, trace
     )
     return found if candidates is None else rerank(sources, found, candidates, policy.log_prob, task, trace)
+
+
+def _next_action(policy: Policy, method: Method, decoding: Decoding) -> Callable[[Sequences], Prediction]:
+    """Return what predicts the next action: the policy, or its plans where several edits are made from one look."""
+    size = decoding.edits_per_step
+    if size == 1 or (size == 0 and not (policy.plans and method.task.independent_edits)):
+        return policy.predict
+    if not policy.plans:
+        raise UserError("edits_per_step needs a model that was trained to plan (--plan-loss-weight, left to right)")
+    return PlannedEdits(policy, method.task.template, size or AUTO, decoding.min_confidence or 0.0)
 
 
 def _joined(outcomes: Sequence[Outcome]) -> Outcome:
