@@ -14,6 +14,7 @@ from stepedit.cli.display import aligned, console
 from stepedit.cli.progress import progress_bar
 from stepedit.errors import UserError
 from stepedit.inference.decoding import Decoding
+from stepedit.registry import did_you_mean
 
 if TYPE_CHECKING:
     from stepedit.evaluation.scores import RunScores
@@ -39,6 +40,13 @@ def evaluate(
     ] = False,
     split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
     chrf: Annotated[bool, typer.Option("--chrf", help="Also chrF, for text; needs the extra [chrf].")] = False,
+    scoring: Annotated[
+        str,
+        typer.Option(
+            metavar="own|authors",
+            help="authors: as the paper's authors score; outputs that are cut off, prefixes, the end symbol.",
+        ),
+    ] = "own",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     *,
     decoding: dict[str, Any],
@@ -49,6 +57,8 @@ def evaluate(
     part of the names (scores-SPLIT-beam-K.json), and so are other pairs (scores-other-NAME-HASH-all.json). A model that
     comes with stepedit is not changed.
     """
+    if scoring not in ("own", "authors"):
+        raise UserError(did_you_mean("scoring", scoring, ("own", "authors")))
     from stepedit.data import dataset as datasets
     from stepedit.data.location import Location
     from stepedit.evaluation import scores
@@ -67,7 +77,7 @@ def evaluate(
         location = Location(data, target_file)
     split = split or ("all" if other and set(other) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
-        result = scores.evaluate(folder, split, chosen, other, progress, chrf, location, changed_data)
+        result = scores.evaluate(folder, split, chosen, other, progress, chrf, location, changed_data, scoring)  # type: ignore[arg-type]
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:
@@ -139,6 +149,7 @@ def _headline(result: RunScores) -> str:
     parts = [f"{result.task} {result.method} {result.mode}, {result.split}: {result.pairs:,} pairs"]
     parts += [f"of {result.data}"] * (result.data is not None and not result.own_data)
     parts += [f"beam size {result.beam_size}"] * (result.beam_size > 1)
+    parts += ["the authors' scoring"] * (result.scoring == "authors")
     parts += ["verified"] * result.verify + ["with a lexicon"] * result.lexicon
     parts += [f"edits per step {result.edits_per_step or 'auto'}"] * (result.edits_per_step != 1)
     parts += [f"min. confidence {result.min_confidence:.0%}"] * (result.min_confidence > 0)

@@ -1,4 +1,7 @@
-"""The results that the paper's authors logged: 240 runs on one GPU."""
+"""The results that the paper's authors logged: 240 runs on one GPU, and the validation curves of the main table's.
+
+Where the paper prints another figure than the log has (AES, Tagging offline: 43.80), it is the printed one.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,28 @@ def paper_result(
     training = "offline" if mode == "offline" else "online"
     setting = task_args.get("numbers"), task_args.get("length"), num_examples
     return _results().get((task, method, training, *map(str, setting)))
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A validation of the authors; epochs are those that were completed."""
+
+    epoch: int
+    step: int
+    metrics: dict[str, float]
+
+
+@cache
+def paper_curve(task: str, method: str, mode: str, numbers: int) -> list[CurvePoint]:
+    """Return the authors' validations of a run with L = 5 and D = 10,000, about 120 of them; empty if there is none."""
+    with (files("stepedit.evaluation") / "paper_curves.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["task"] == task]
+    wanted = (method, mode, str(numbers))
+    return [
+        CurvePoint(int(row["epoch"]) + 1, int(row["step"]), {name: float(row[name]) for name in COLUMNS if row[name]})
+        for row in rows
+        if (row["method"], row["mode"], row["numbers"]) == wanted
+    ]
 
 
 def settings_along(task: str, axis: str) -> list[dict[str, int]]:

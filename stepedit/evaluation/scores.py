@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -26,8 +26,9 @@ from stepedit.data.readers import Lines
 from stepedit.editing.interpreter import StopReason
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
-from stepedit.errors import DataError, DataWarning, located
+from stepedit.errors import DataError, DataWarning, UserError, located
 from stepedit.evaluation import edit_metrics
+from stepedit.evaluation.authors import score_as_the_authors
 from stepedit.evaluation.evaluate import Evaluation, breakdown, evaluate_pairs
 from stepedit.evaluation.paper import paper_result
 from stepedit.files import read_json, write_atomic
@@ -39,6 +40,7 @@ from stepedit.inference.trained_on import TrainedOn, read_trained_on
 from stepedit.tasks.base import Progress, Task
 from stepedit.text.vocabulary import Vocabulary
 
+Scoring = Literal["own", "authors"]
 EXAMPLES = 3  # correct ones, and wrong ones
 
 
@@ -72,6 +74,7 @@ class RunScores(BaseModel):
     min_confidence: float
     lexicon: bool = False
     edits_per_step: int = 1
+    scoring: Scoring = "own"
     data: str | None = None  # name of the file or folder; None: generated
     data_hash: str | None = None
     own_data: bool = True  # those that the run was trained with
@@ -102,6 +105,7 @@ def evaluate(
     chrf: bool = False,
     location: Location | None = None,
     changed_data: bool = False,
+    scoring: Scoring = "own",
 ) -> RunScores:
     """Score a run on a split of its own data, or of other pairs, and write the scores to its folder.
 
@@ -122,10 +126,19 @@ def evaluate(
         raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs)}")
     pairs = splits.pairs[split]
     evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
+    if scoring == "authors":
+        if decoding.searches or task.open_vocabulary:
+            raise UserError("the authors' scoring is for their tasks and greedy decoding")
+        evaluation = score_as_the_authors(editor.policy, editor.method, pairs, evaluation)
     digest = location.hash() if location else _hash_of(pairs) if data is not None else None
     own_data = data is None and editor.run.data_hash in (None, digest)
     scores = _scores(editor, splits.pairs, split, evaluation, decoding, path, own_data).model_copy(
-        update={"data": location.name if location else None, "data_hash": digest, "own_data": own_data}
+        update={
+            "data": location.name if location else None,
+            "data_hash": digest,
+            "own_data": own_data,
+            "scoring": scoring,
+        }
     )
     trained = _trained_on(path, splits, own_data)
     if trained is not None:
@@ -137,7 +150,7 @@ def evaluate(
         scores = scores.model_copy(update={"summary": table, "edit_unit": unit})
     if model_folder.is_shipped(path):
         return scores  # the models that come with stepedit are not changed
-    name = f"{split}{decoding.suffix()}"
+    name = f"{split}{decoding.suffix()}" + "-authors" * (scoring == "authors")
     if not own_data:
         name = f"{label(scores.data or 'pairs', digest or '')}-{name}"
     try:

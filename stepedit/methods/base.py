@@ -63,6 +63,7 @@ class Method(ABC):
     iterative: ClassVar[bool] = False  # whether the edited text is read again, until DONE
     default_programmer: ClassVar[str] = "seq2seq"
     end: ClassVar[int | None] = END  # None if all outputs have the same length
+    scores_end_symbol: ClassVar[bool] = False  # the authors' token accuracy counts it, and their outputs are exact
 
     def __init__(self, task: Task, *, max_actions: int | None = None, edit_order: EditOrder = "left-to-right") -> None:
         self.task, self.max_actions, self.edit_order = task, max_actions, edit_order
@@ -75,11 +76,6 @@ class Method(ABC):
     @abstractmethod
     def output_tokens(self) -> list[int]:
         """Return for each output, from id 0 on, the id of the token that it inserts, or PAD."""
-
-    @property
-    def num_symbols(self) -> int:
-        """The number of symbols that a decoder may be given as the one before; by default the outputs."""
-        return len(self.outputs)
 
     @property
     @abstractmethod
@@ -106,6 +102,10 @@ class Method(ABC):
     @abstractmethod
     def apply(self, texts: Sequences, symbols: IntArray) -> StepResult:
         """Return the texts that predicted symbols (B, O) make of these texts."""
+
+    def cut_off(self, texts: Sequences, symbols: IntArray, length: int) -> Sequences | None:
+        """Return what the authors' evaluation makes of an output that it cuts off; None if it cuts nothing off."""
+        return None
 
     def step(self, text: Sequence[int], symbols: Sequence[int]) -> tuple[tuple[int, ...], bool]:
         """Return the text that predicted symbols make of one text, and whether it is done: `apply` for one text."""

@@ -23,6 +23,7 @@ class End2end(SinglePassMethod):
 
     name: ClassVar[str] = "end2end"
     title: ClassVar[str] = "write the whole target"
+    scores_end_symbol: ClassVar[bool] = True
 
     def output_symbols(self) -> list[str]:
         """Return the end symbol and every token of a target."""
@@ -31,11 +32,6 @@ class End2end(SinglePassMethod):
     def output_tokens(self) -> list[int]:
         """Return the token of each output that has one."""
         return [PAD] * FIRST_TOKEN + [*self.task.target_tokens]
-
-    @property
-    def num_symbols(self) -> int:
-        """As many as a text has tokens: the authors' decoder embeds brackets of AES too, and never predicts them."""
-        return FIRST_TOKEN + len(self.task.text_tokens)
 
     @property
     def max_output_length(self) -> int:

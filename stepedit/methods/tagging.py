@@ -125,6 +125,13 @@ class Tagging(SinglePassMethod):
                 slots[rows[at], (start + span)[at], index * most + offset] = self._insertions[token][at]
         return slots
 
+    def cut_off(self, texts: Sequences, symbols: IntArray, length: int) -> Sequences:
+        """Return the texts of the first `length` tags, without the tokens that no tag reaches."""
+        kept = np.where(before_end(symbols), symbols, PAD)[:, :length]
+        consumed = ((kept > END) & (kept < self._first_insertion)).sum(1)
+        reached = np.where(np.arange(texts.ids.shape[1]) < consumed[:, None], texts.ids, PAD)
+        return self.rewrite(Sequences.keep(reached), kept)
+
     def rewrite(self, texts: Sequences, symbols: IntArray) -> Sequences:
         """Return the texts that tags make of texts."""
         ids, lengths = texts.ids, texts.lengths

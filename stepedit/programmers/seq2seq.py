@@ -58,7 +58,7 @@ class SeqToSeq(Programmer):
             None if features is None else features[part] for part in (tokens, method.output_tokens())
         )
         self.token_embedding = Embedding(len(tokens), hidden, token_features, vocabulary.num_buckets)
-        self.symbol_embedding = Embedding(method.num_symbols, hidden)
+        self.symbol_embedding = Embedding(outputs, hidden)
         self.output_embedding = Embedding(outputs, hidden, output_features)
         self.output_bias = nn.Parameter(torch.zeros(outputs))
         self.register_buffer("never", torch.tensor(never_predicted(outputs)), persistent=False)

@@ -37,11 +37,16 @@ class ArithmeticTask(Task):
         """Operators, brackets, `==` and the integers."""
         return equations.vocabulary(self.smallest + self.numbers - 1)
 
-    @cached_property
-    def text_tokens(self) -> tuple[int, ...]:
+    @property
+    def target_tokens(self) -> tuple[int, ...]:
         """Operators, `==` and the integers."""
         integers = range(equations.ZERO + self.smallest, equations.ZERO + self.smallest + self.numbers)
         return (*equations.OPERATORS, equations.EQUALS, *integers)
+
+    @cached_property
+    def text_tokens(self) -> tuple[int, ...]:
+        """The same as in targets."""
+        return self.target_tokens
 
     @property
     def paper_max_actions(self) -> int | None:

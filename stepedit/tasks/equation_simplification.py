@@ -72,11 +72,6 @@ class EquationSimplification(ArithmeticTask):
         return (OPEN, CLOSE, *self.target_tokens)
 
     @property
-    def target_tokens(self) -> tuple[int, ...]:
-        """Operators, `==` and the integers."""
-        return super().text_tokens
-
-    @property
     def num_positions(self) -> int:
         """Those of a text's tokens."""
         return self.max_length

@@ -58,8 +58,8 @@ class NumberSorting(ArithmeticTask):
         """Swap a token with the next."""
         return Template(fields=("operation", "position"), operations=(Operation.SWAP,), tokens=frozenset())
 
-    @cached_property
-    def text_tokens(self) -> tuple[int, ...]:
+    @property
+    def target_tokens(self) -> tuple[int, ...]:
         """The integers."""
         return tuple(range(ZERO, ZERO + self.numbers))
 
