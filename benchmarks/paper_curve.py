@@ -2,8 +2,9 @@
 
     python -m benchmarks.paper_curve aor recurrence online --data DIR --epochs 60 --out RUN
 
-DIR is a folder of the authors' splits (train_x.txt, ...). A run that was stopped continues when the command is repeated,
-and one that has ended is extended by more --epochs. Seeds differ from theirs, so figures agree within a few points.
+DIR is a folder of the authors' splits (train_x.txt, ...). A run that was stopped continues when the command is
+repeated, and one that has ended is extended by more --epochs. Seeds differ from theirs, so figures agree within a few
+points.
 """
 
 from __future__ import annotations
@@ -37,13 +38,8 @@ def train(arguments: argparse.Namespace) -> None:
 
 def table(ours: list[dict[str, Any]], theirs: list[CurvePoint]) -> Iterator[str]:
     """Yield a row for each of our validations, with the authors' at the nearest epoch."""
-    yield (
-        "| epoch | "
-        + " | ".join(f"{name}, ours" for name in METRICS)
-        + " | authors' epoch | "
-        + " | ".join(METRICS)
-        + " |"
-    )
+    named = " | ".join(f"{name}, ours" for name in METRICS)
+    yield f"| epoch | {named} | authors' epoch | {' | '.join(METRICS)} |"
     yield "|---" * (2 * len(METRICS) + 2) + "|"
     for report in ours:
         near = min(theirs, key=lambda point: abs(point.epoch - report["epoch"]))

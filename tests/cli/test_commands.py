@@ -223,7 +223,7 @@ def test_a_long_command_shows_its_progress_on_a_terminal(tmp_path: Path) -> None
 
 
 def test_a_closed_output_pipe_is_no_error(tmp_path: Path) -> None:
-    stepedit("generate", "aor", "--num-examples", 4000, "--out", tmp_path / "d")
+    stepedit("generate", "aor", "--num-examples", 4000, "--disjoint-sources", "--out", tmp_path / "d")
     command = f"{shlex.join(COMMAND)} inspect {tmp_path / 'd'} --pairs 2000"
     piped = subprocess.run(f"{command} | head -n 1", shell=True, capture_output=True, text=True, check=False)
     assert piped.stderr == ""
