@@ -42,7 +42,7 @@ def test_a_run_folder_has_all_that_repeats_the_run(run: Path) -> None:
     assert {"config.json", "vocabulary.json", "model.safetensors", "model.onnx", "metrics.jsonl", "README.md"} <= names
     config = json.loads((run / "config.json").read_text())
     assert (config["task"], config["seed"], config["training"]["hidden_size"]) == ("sort", 1, 16)
-    assert json.loads((run / "vocabulary.json").read_text())["outputs"][:3] == ["<pad>", "<done>", "<swap>"]
+    assert json.loads((run / "vocabulary.json").read_text())["outputs"][:4] == ["<pad>", "<start>", "<done>", "<swap>"]
     assert "stepedit evaluate sort" in (run / "README.md").read_text()
     reports = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [report["epoch"] for report in reports] == sorted(report["epoch"] for report in reports)
