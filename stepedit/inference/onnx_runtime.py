@@ -57,7 +57,6 @@ class Graph:
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
         options.log_severity_level = 3
-        options.add_session_config_entry("session.set_denormal_as_zero", "1")
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # cores are shared with other work
         options.add_session_config_entry("session.use_env_allocators", "1")
         _limit_memory()

@@ -1,6 +1,8 @@
 """Resuming: other options are refused by name, larger limits extend a run; a library call leaves PyTorch as it was."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +158,30 @@ def test_library_calls_leave_threads_and_denormals_as_they_were(flushes: bool, t
     finally:
         torch.set_num_threads(usual[0])
         torch.set_flush_denormal(usual[1])
+
+
+FRESH = """
+import sys
+import torch
+from stepedit import Editor, evaluate, train
+from stepedit.programmers.runtime import flushes_denormals
+
+torch.set_num_threads(3)
+small = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "batch_size": 32, "threads": 1, "num_examples": 200}
+calls = {
+    "load": lambda: Editor.load("aor"),
+    "edit": lambda: Editor.load("aor").edit(["6 10 9 5 2"]),
+    "train": lambda: train("sort", out=sys.argv[2], numbers=20, length=3, max_epochs=1, **small),
+    "evaluate": lambda: (calls["train"](), evaluate(sys.argv[2])),
+}
+calls[sys.argv[1]]()
+print(torch.get_num_threads(), flushes_denormals())
+"""
+
+
+@pytest.mark.parametrize("call", ["load", "edit", "train", "evaluate"])
+def test_a_first_library_call_leaves_threads_and_denormals_as_they_were(call: str, tmp_path: Path) -> None:
+    """In a process of its own: onnxruntime's first session may set the mode of its thread, later ones do not."""
+    command = [sys.executable, "-c", FRESH, call, str(tmp_path / "run")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.stdout == "3 False\n", made.stderr
