@@ -76,7 +76,7 @@ def _data_summary(trainer: Trainer) -> Text:
     """Return what a run is trained on, and how much of it can be expressed."""
     coverage, task = trainer.coverage, trainer.method.task
     share = coverage.expressible / max(1, coverage.pairs)
-    split = "" if Path(trainer.run.data or "").is_dir() else ", split by target"
+    split = "" if Path(trainer.run.data or "").is_dir() else ", split by family"
     text = f"{coverage.pairs:,} training pairs, {len(trainer.validation):,} for validation{split}; "
     text += f"{len(task.vocabulary) - 1:,} known tokens, {len(task.template.tokens):,} of them insertable\n"
     text += f"{share:.1%} of the pairs can be expressed"

@@ -1,7 +1,8 @@
 """Data sets: splits of pairs, in a folder, from a file, or generated.
 
 A data set is a folder of `{train,val,test}_{x,y}.txt`, one text a line, tokens separated by spaces, and a
-`dataset.json` that says how it was made. A single file of pairs becomes a data set by splitting it by target.
+`dataset.json` that says how it was made. A single file of pairs becomes a data set by splitting it by family
+(`data.families`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepedit import __version__
 from stepedit.config import RunSettings
+from stepedit.data.families import families
 from stepedit.data.readers import Lines, read_pairs, read_parallel
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, located
@@ -159,31 +161,34 @@ def read(
 def read_splits(
     data: str, target_file: str | None = None, source_column: str | None = None, target_column: str | None = None
 ) -> Dataset:
-    """Read a data set in splits; pairs without splits are split by target, always in the same way."""
+    """Read a data set in splits; pairs without splits are split by family, always in the same way."""
     dataset = read(Path(data), source_column, target_column, Path(target_file) if target_file else None)
     if set(dataset.splits) != {"all"}:
         return dataset
-    return Dataset(split_by_target(dataset.splits["all"]), dataset.card, dataset.path)
+    return Dataset(split_by_family(dataset.splits["all"]), dataset.card, dataset.path)
 
 
-def split_by_target(lines: Lines) -> dict[str, Lines]:
-    """Split pairs about 80/10/10 by a hash of the target; all pairs of a target are in the same split."""
-    groups: dict[str, list[int]] = {}
-    for index, target in enumerate(lines.targets):
-        groups.setdefault(target, []).append(index)
+def split_by_family(lines: Lines) -> dict[str, Lines]:
+    """Split pairs about 80/10/10 by a hash of each family's smallest text; a family is in one split as a whole."""
+    groups: dict[int, list[int]] = {}
+    for row, group in enumerate(families(lines)):
+        groups.setdefault(group, []).append(row)
     if len(groups) < len(SPLITS):
-        raise DataError(f"{lines.file}: {len(groups)} different targets; train, val and test need one each at least")
-    parts: dict[str, list[str]] = {name: [] for name in SPLITS}
-    for target, rows in groups.items():
-        share = int.from_bytes(sha256(target.encode()).digest()[:4], "big") / 2**32
-        held_out = share < 0.2 and len(rows) <= max(1, len(lines) // 20)  # a very frequent target is for training
-        parts["train" if not held_out else "val" if share < 0.1 else "test"].append(target)
+        raise DataError(
+            f"{lines.file}: number of families (pairs that share a text or a stem): {len(groups)}; train, val and test "
+            "need one each at least: add pairs, or give a folder of splits"
+        )
+    parts: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
+    for rows in groups.values():
+        name = min(min(lines.sources[row], lines.targets[row]) for row in rows)
+        share = int.from_bytes(sha256(name.encode()).digest()[:4], "big") / 2**32
+        held_out = share < 0.2 and len(rows) <= max(1, len(lines) // 20)  # a very large family is for training
+        parts["train" if not held_out else "val" if share < 0.1 else "test"].append(rows)
     for name in SPLITS:  # with few pairs a split may still be empty
         if not parts[name]:
             largest = max(parts.values(), key=len)
-            parts[name].append(largest.pop(min(range(len(largest)), key=lambda at: len(groups[largest[at]]))))
-    rows_of = {name: [row for target in targets for row in groups[target]] for name, targets in parts.items()}
-    return {name: lines.take(sorted(rows)) for name, rows in rows_of.items()}
+            parts[name].append(largest.pop(min(range(len(largest)), key=lambda at: len(largest[at]))))
+    return {name: lines.take(sorted(row for rows in kept for row in rows)) for name, kept in parts.items()}
 
 
 def task_for(dataset: Dataset, task: str, args: Mapping[str, Any]) -> Task:

@@ -12,10 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepedit.cli.evaluate import MAX_GROUPS, ranges
-from stepedit.data.dataset import split_by_target
-from stepedit.data.readers import Lines
 from stepedit.editing.trace import Change, apply_changes
-from stepedit.errors import DataError
 from stepedit.inference.editor import Editor
 from stepedit.registry import TASKS
 from stepedit.tasks.parallel_text import ParallelText
@@ -170,7 +167,7 @@ def test_pairs_from_standard_input_are_kept_in_the_runs_folder(pairs: Path, tmp_
     ("name", "content", "options", "message"),
     [
         ("p.tsv", b"a\ta\nb\tb\nc\tc\n", [], "every source equals its target"),
-        ("p.tsv", b"a\tb\nc\tb\n", [], "1 different targets; train, val and test need one each"),
+        ("p.tsv", b"a\tb\nc\tb\n", [], "share a text or a stem): 1; train, val and test need one each"),
         ("p.csv", b"x,y\na,b\n", ["--source-column", "wrong"], "no column 'wrong'; the columns are: x, y"),
         ("p.tsv", b"\x89PNG\r\n\x1a\n\x00\xff", [], "not UTF-8"),
         ("p.tsv", b"", [], "the file is empty"),
@@ -261,21 +258,6 @@ def test_long_pairs_are_cut_where_source_and_target_agree(text: str, other: str)
         assert len(source) <= task.window
         assert "".join(source) in text
         assert "".join(target) in other
-
-
-@given(st.lists(st.tuples(st.text("ab", max_size=3), st.sampled_from("abcdefgh")), min_size=1, max_size=60))
-def test_pairs_are_split_by_target_and_none_is_lost(rows: list[tuple[str, str]]) -> None:
-    lines = Lines([source for source, _ in rows], [target for _, target in rows], "f")
-    if len(set(lines.targets)) < 3:
-        with pytest.raises(DataError, match="different targets"):
-            split_by_target(lines)
-        return
-    splits = split_by_target(lines)
-    targets = [set(split.targets) for split in splits.values()]
-    assert all(targets)
-    assert sum(map(len, targets)) == len(set(lines.targets))
-    kept = [pair for split in splits.values() for pair in zip(split.sources, split.targets, strict=True)]
-    assert sorted(kept) == sorted(rows)
 
 
 def test_corrupt_makes_the_noise_that_was_asked_for(tmp_path: Path) -> None:
