@@ -1,7 +1,9 @@
 """Beam search over edited texts: follow several states per source and choose at the end.
 
-In every round, each of K states is extended by its K most probable actions. States seen before are not followed
-again. With a verifier, the first finished text that it accepts is taken; it sees the source, never the target.
+In every round, each of K states is extended by its K most probable actions. Paths that meet in a text are merged: its
+probability is their sum, and the trace is that of the most probable path. So a text that can be reached in several
+orders of edits is not underrated. States seen in an earlier round are not followed again. With a verifier, the first
+finished text that it accepts is taken; it sees the source, never the target.
 Finished sources leave the batch.
 
 Shapes: B sources, R of them still searched, K states of each, C candidates of each, F fields of an action, T tokens.
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from stepedit.editing.actions import DONE, Template
 from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, describe, step_batch
@@ -114,8 +117,7 @@ class BeamSearch:
         scores_RC = np.where(result.skipped.reshape(rows, count) | old_RC, NEG_INF, scores_RC)
         order_RC = np.argsort(-scores_RC, axis=1, kind="stable")
         scores_RC, keys_RC = np.take_along_axis(scores_RC, order_RC, 1), np.take_along_axis(keys_RC, order_RC, 1)
-        repeated = np.tril(keys_RC[:, :, None] == keys_RC[:, None], -1).any(2)
-        scores_RC = np.where(repeated, NEG_INF, scores_RC)
+        scores_RC = _merge(keys_RC, scores_RC)
         best_RK = np.argsort(-scores_RC, axis=1, kind="stable")[:, :k]
         chosen_RK = np.take_along_axis(order_RC, best_RK, 1)
         self.scores, keys_RK = np.take_along_axis(scores_RC, best_RK, 1), np.take_along_axis(keys_RC, best_RK, 1)
@@ -131,7 +133,8 @@ class BeamSearch:
         best = self.scores.max(1)
         active = ~self.finished.accepted[self.rows] & (best > NEG_INF)
         if self.verifier is None:
-            active &= best > self.finished.scores[self.rows]
+            # paths may still meet, so all states together are the bound
+            active &= np.logaddexp.reduce(self.scores, axis=1) > self.finished.scores[self.rows]
         self.rows, self.scores, self.seen = self.rows[active], self.scores[active], self.seen[active]
         self.texts = self.texts.take(np.repeat(active, self.beam_size))
 
@@ -161,6 +164,18 @@ class BeamSearch:
             steps.append(describe(state, action, self.template, confidence))
             state = steps[-1].state
         return steps
+
+
+def _merge(keys_RC: npt.NDArray[np.uint64], scores_RC: FloatArray) -> FloatArray:
+    """Return scores, best first, in which the first state of each key has the sum of all with that key, others -inf."""
+    first_RC = (keys_RC[:, :, None] == keys_RC[:, None]).argmax(2)
+    best_RC = np.take_along_axis(scores_RC, first_RC, 1)
+    shares_RC = np.exp(scores_RC - np.where(best_RC > NEG_INF, best_RC, 0.0))
+    rows, count = scores_RC.shape
+    at = np.arange(rows)[:, None] * count + first_RC
+    sums_RC = np.bincount(at.ravel(), shares_RC.ravel(), rows * count).reshape(rows, count)
+    alive = (first_RC == np.arange(count)) & (scores_RC > NEG_INF)
+    return scores_RC + np.log(sums_RC, out=np.full(scores_RC.shape, NEG_INF), where=alive)
 
 
 def search(

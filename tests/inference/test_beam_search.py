@@ -70,17 +70,35 @@ def _sorted(actions: list[Action], probabilities: FloatArray) -> list[tuple[Acti
 
 
 def all_results(policy: RandomPolicy, source: Text, max_steps: int) -> dict[Text, float]:
-    """Return all texts that can be finished in so many steps, each with the log-probability of its best path."""
-    active, finished = {source: 0.0}, dict[Text, float]()
+    """Return all texts that can be finished, with the log-probability of all paths of one round."""
+    active, seen, finished = {source: 0.0}, {source}, dict[Text, float]()
     for _ in range(max_steps):
         following = dict[Text, float]()
         for text, score in active.items():
             for action, log_prob in policy.distribution(text):
                 after, done, _ = step(text, action, policy.task.template)
-                reached = finished if done else following
-                reached[after] = max(reached.get(after, float("-inf")), score + log_prob)
+                if done or after not in seen:
+                    reached = finished if done else following
+                    reached[after] = float(np.logaddexp(reached.get(after, float("-inf")), score + log_prob))
         active = following
+        seen |= set(following)
     return finished
+
+
+def best_path(policy: RandomPolicy, source: Text, target: Text, max_steps: int) -> float:
+    """Return the log-probability of the most probable path to a text, without DONE."""
+    active = {source: 0.0}
+    for _ in range(max_steps):
+        if target in active:
+            return active[target]
+        following = dict[Text, float]()
+        for text, score in active.items():
+            for action, log_prob in policy.distribution(text):
+                after, done, _ = step(text, action, policy.task.template)
+                if not done:
+                    following[after] = max(following.get(after, float("-inf")), score + log_prob)
+        active = following
+    return active[target]
 
 
 def accept_nothing(sources: Sequences, predictions: Sequences) -> BoolArray:
@@ -97,10 +115,54 @@ def test_a_wide_beam_finds_the_most_probable_result() -> None:
         assert outcome.finished
         assert outcome.tokens == max(results, key=lambda text: results[text])
         assert len(outcome.trace) == outcome.steps
-        done = dict(policy.distribution(outcome.tokens))[(DONE, DONE)]
-        traced = np.prod([step.confidence for step in outcome.trace]) * np.exp(done)
-        assert traced == pytest.approx(np.exp(results[outcome.tokens]), rel=1e-4)
+        assert outcome.score == pytest.approx(results[outcome.tokens])
+        traced = np.log([step.confidence for step in outcome.trace]).sum()
+        assert traced == pytest.approx(best_path(policy, tuple(source), outcome.tokens, 4), rel=1e-4)
         assert (outcome.trace[-1].state if outcome.trace else tuple(source)) == outcome.tokens
+
+
+class TwoOrders(RandomPolicy):
+    """From `2 3` one text is reached in two orders of its edits, by paths of 0.3 each, another by a path of 0.4."""
+
+    def distribution(self, text: Text) -> list[tuple[Action, float]]:
+        name = self.task.vocabulary.text(text)
+        plus, times = (token(self.task.vocabulary.ids([sign])[0]) for sign in "+*")
+        choices = {
+            "2 3": [((position(1), times), 0.4), ((position(0), plus), 0.3), ((position(1), plus), 0.3)],
+            "+ 2 3": [((position(2), plus), 1.0)],
+            "2 + 3": [((position(0), plus), 1.0)],
+            "2 * 3": [((position(0), times), 1.0)],
+        }
+        return [(action, float(np.log(share))) for action, share in choices.get(name, [((DONE, DONE), 1.0)])]
+
+
+@pytest.mark.parametrize(("beam_size", "text", "probability"), [(1, "* 2 * 3", 0.4), (3, "+ 2 + 3", 0.6)])
+def test_paths_that_meet_in_a_text_are_summed(beam_size: int, text: str, probability: float) -> None:
+    task = TASKS["aor"](numbers=4, length=3)
+    policy = TwoOrders(task, num_actions=3)
+    sources = task.vocabulary.encode(["2 3"])
+    (outcome,) = search(sources, policy.top_k, task.template, max_steps=4, beam_size=beam_size, trace=True)
+    assert task.vocabulary.text(outcome.tokens) == text
+    assert np.exp(outcome.score) == pytest.approx(probability)
+    assert len(outcome.trace) == 2
+    assert outcome.trace[0].confidence == pytest.approx(0.4 if beam_size == 1 else 0.3), "the path of the trace"
+
+
+class EarlyEnd(TwoOrders):
+    """As before, but the text of one path ends one round earlier, more probable than either of the other paths."""
+
+    def distribution(self, text: Text) -> list[tuple[Action, float]]:
+        if self.task.vocabulary.text(text) == "2 * 3":
+            return [((DONE, DONE), 0.0)]
+        return super().distribution(text)
+
+
+def test_the_search_goes_on_while_paths_may_still_meet() -> None:
+    task = TASKS["aor"](numbers=4, length=3)
+    policy = EarlyEnd(task, num_actions=3)
+    sources = task.vocabulary.encode(["2 3"])
+    (outcome,) = search(sources, policy.top_k, task.template, max_steps=4, beam_size=3)
+    assert task.vocabulary.text(outcome.tokens) == "+ 2 + 3"
 
 
 def test_the_verifier_decides_and_accepted_sources_leave_the_batch() -> None:
