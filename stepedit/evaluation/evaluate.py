@@ -13,6 +13,7 @@ from stepedit.inference.decoding import Decoding
 from stepedit.inference.predict import predict
 from stepedit.methods.base import Method, Policy
 from stepedit.tasks.base import Progress
+from stepedit.text.keep import Keep
 
 RESAMPLES = 1_000
 
@@ -36,9 +37,10 @@ def evaluate_pairs(
     pairs: Pairs,
     decoding: Decoding | None = None,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> Evaluation:
-    """Edit the sources of these pairs and compute all metrics of the task."""
-    outcomes = predict(policy, method, pairs.sources.rows(), decoding, progress=progress)
+    """Edit the sources of these pairs and compute all metrics of the task; words of `keep` stay."""
+    outcomes = predict(policy, method, pairs.sources.rows(), decoding, progress=progress, keep=keep)
     predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
     return Evaluation(outcomes, predictions, {name: METRICS[name](predictions, pairs) for name in method.task.metrics})
 

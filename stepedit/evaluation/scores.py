@@ -91,7 +91,7 @@ def evaluate(
     if split not in splits:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits)}")
     pairs = splits[split]
-    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
+    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress, editor.keep)
     scores = _scores(editor, splits, split, evaluation, decoding, path, own_data=data is None)
     task = editor.method.task
     if task.open_vocabulary:

@@ -9,6 +9,7 @@
     README.md               a model card
     scores-SPLIT.json       metrics on a split (evaluation.scores)
     tuned.json              the tuned confidence threshold (evaluation.threshold)
+    keep.txt, keep.txt.gz   words that stay as they are (text.keep), if there are some, with KEEP-NOTICE.txt
     pairs.tsv               the data, if they came on standard input
 
 Every file is written atomically. Nothing is ever unpickled, and nothing named in a folder is ever imported.
@@ -34,10 +35,12 @@ from stepedit.files import read_json, write_atomic, write_json
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
 from stepedit.tasks.base import Task
+from stepedit.text.keep import Keep
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 WEIGHTS, GRAPH, CHECKPOINT = "model.safetensors", "model.onnx", "checkpoint.safetensors"
 METRICS, TUNED, PAIRS = "metrics.jsonl", "tuned.json", "pairs.tsv"
+KEEP, KEEP_NOTICE = ("keep.txt", "keep.txt.gz"), "KEEP-NOTICE.txt"
 FORMAT = 3
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -220,7 +223,7 @@ def export(folder: Path, out: Path, dtype: str | None = None) -> int:
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     out.mkdir(parents=True)
     write_config(out, run, words["inputs"], words["outputs"])
-    for name in (METRICS, TUNED):
+    for name in (METRICS, TUNED, *KEEP, KEEP_NOTICE):
         if (folder / name).exists():
             write_atomic(out / name, (folder / name).read_bytes())
     write_atomic(out / GRAPH, graph)
@@ -268,6 +271,12 @@ def read_tuned(folder: Path) -> float:
     if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise DataError(f"{folder / TUNED}: damaged")
     return float(threshold)
+
+
+def read_keep(folder: Path) -> Keep | None:
+    """Return the words that stay; None if the model comes without."""
+    found = [folder / name for name in KEEP if (folder / name).exists()]
+    return Keep.read(found[0]) if found else None
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
