@@ -1,11 +1,13 @@
 """Punctuation and capitalization: precision, recall and F1 of every mark, beside a most-frequent baseline.
 
-    stepedit corrupt --out pairs.jsonl
+    python examples/punctuation_text.py disflqa/train.jsonl > clean.txt
+    stepedit corrupt clean.txt --clean-share 0.5 --partial-share 0.5 --out pairs.jsonl
     stepedit train --data pairs.jsonl --level word --mode augmented --edit-order random --out runs/punctuation
     python -m benchmarks.punctuation runs/punctuation
 
-The baseline puts the most frequent mark of the training sentences between words (none) and at the end of a sentence,
-and capitalizes its first word.
+It is measured on the sentences of the test split that have errors; `benchmarks.clean_prose` measures the others. The
+baseline puts the most frequent mark of the training sentences between words (none) and at the end of a sentence where
+there is none, and capitalizes its first word.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from stepedit.evaluation.edit_metrics import EditCounts, total
 from stepedit.inference.editor import Editor
 
 WORD = re.compile(r"(\S*?)([.,;:!?]*)(?=\s|$)")
-CAPITAL = "capital"
+CAPITAL, MARKS = "capital", tuple(".,;:!?")
 MIN_COUNT = 10  # of a mark in the test split
 
 
@@ -68,6 +70,14 @@ def most_frequent(train: Lines) -> tuple[str, str]:
     return inside.most_common(1)[0][0], end.most_common(1)[0][0]
 
 
+def restore(line: str, inside: str, end: str) -> str:
+    """Return a text with the most frequent marks where it has none, and a capital at its start."""
+    words = [word if word[-1:] in MARKS else word + inside for word in line.split(" ")]
+    last = words.pop().removesuffix(inside)
+    text = " ".join([*words, last if last[-1:] in MARKS else last + end])
+    return text[:1].upper() + text[1:]
+
+
 def main(folder: Path) -> None:
     """Compare on the test split."""
     editor = Editor.load(folder)
@@ -76,7 +86,8 @@ def main(folder: Path) -> None:
         raise SystemExit(f"{folder}: expected a run on pairs from `stepedit corrupt`")
     splits = read_splits(run.data, run.target_file, run.source_column, run.target_column).splits
     test, (inside, end) = splits["test"], most_frequent(splits["train"])
-    baseline = [line[:1].upper() + line[1:].replace(" ", f"{inside} ") + end for line in test.sources]
+    test = test.take([row for row in range(len(test)) if test.sources[row] != test.targets[row]])
+    baseline = [restore(line, inside, end) for line in test.sources]
     edited = [result.text for result in editor.edit(test.sources)]
     counts = Counter(mark for target in test.targets for _, word_marks in marks(target) for mark in word_marks)
     shown = [mark for mark, count in counts.most_common() if count >= MIN_COUNT]

@@ -21,6 +21,13 @@ def corrupt(
     ] = None,
     noise: Annotated[str, typer.Option(help=f"Kinds of noise, separated by commas: {KINDS}.")] = "punctuation,case",
     noise_rate: Annotated[float, typer.Option(min=0, max=1, help="Probability of a removed space or a typo.")] = 0.05,
+    clean_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the lines that stay as they are: what must not be changed.")
+    ] = 0.0,
+    partial_share: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the other lines in which only half of the marks and capitals go."),
+    ] = 0.0,
     sentences: Annotated[bool, typer.Option("--sentences", help="One pair per sentence, not per line.")] = False,
     out: Annotated[Path, typer.Option(help="The .jsonl file of pairs to write.")] = Path("pairs.jsonl"),
     seed: Seed = 0,
@@ -43,7 +50,12 @@ def corrupt(
         raise DataError(f"{out} exists already; choose another file")
     lines = _lines(text, sentences)
     kinds, rng = [kind.strip() for kind in noise.split(",") if kind.strip()], np.random.default_rng(seed)
-    pairs = [(add_noise(line, kinds, noise_rate, rng), line) for line in lines]
+    add_noise("", kinds, noise_rate, rng)  # an unknown kind is reported, whatever is drawn below
+    pairs = []
+    for line in lines:
+        stays, partial = (rng.random(2) < (clean_share, partial_share)).tolist()
+        source = line if stays else add_noise(line, kinds, noise_rate, rng, 0.5 if partial else 1.0)
+        pairs.append((source, line))
     changed = sum(source != target for source, target in pairs)
     if not changed:
         raise DataError(f"{text or 'the help topics'}: the noise {noise or '(none)'} changes nothing in it")

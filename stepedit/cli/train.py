@@ -33,6 +33,14 @@ def train(
     level: Annotated[
         str | None, typer.Option(metavar="word|char", help="Tokens of your own text.", show_default="char")
     ] = None,
+    segmentation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="line|word",
+            help="Edit your own text by line or word by word.",
+            show_default="word if nearly all pairs are single words",
+        ),
+    ] = None,
     numbers: Numbers = None,
     length: Length = None,
     task_arg: TaskArgs = None,
@@ -53,7 +61,7 @@ def train(
 
     if tensorboard:
         require_tensorboard()
-    named = {"task": task, "level": level, "numbers": numbers, "length": length}
+    named = {"task": task, "level": level, "segmentation": segmentation, "numbers": numbers, "length": length}
     given = options | parse_pairs(task_arg) | {name: value for name, value in named.items() if value is not None}
     given = (read_options(config) if config else {}) | given
     pairs = sys.stdin.buffer.read() if given.get("data") == "-" and not resume else None

@@ -147,6 +147,15 @@ def changes(source: Sequence[int], trace: Iterable[AppliedAction], names: Names)
     return found
 
 
+def origins(length: int, trace: Iterable[AppliedAction]) -> list[int | None]:
+    """Return the position in the source of each token of the result; None for one that a step inserted."""
+    found: list[int | None] = list(range(length))
+    for applied in trace:
+        if applied.start is not None:
+            found[applied.start : applied.start + len(applied.before)] = [None] * len(applied.after)
+    return found
+
+
 def _follow(cells: list[_Cell], confidence: list[float], applied: AppliedAction) -> None:
     """Apply one step to the cells, and note its confidence at each source token that it removes."""
     assert applied.start is not None

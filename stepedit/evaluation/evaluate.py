@@ -15,6 +15,7 @@ from stepedit.inference.decoding import Decoding
 from stepedit.inference.predict import predict
 from stepedit.methods.base import Method, Policy
 from stepedit.tasks.base import Progress, Task
+from stepedit.text.keep import Keep
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,10 @@ def evaluate_pairs(
     pairs: Pairs,
     decoding: Decoding | None = None,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> Evaluation:
-    """Edit the sources of these pairs and compute all metrics of the task."""
-    outcomes = predict(policy, method, pairs.sources.rows(), decoding, progress=progress)
+    """Edit the sources of these pairs and compute all metrics of the task; words of `keep` stay."""
+    outcomes = predict(policy, method, pairs.sources.rows(), decoding, progress=progress, keep=keep)
     return score(method.task, Sequences.from_rows([outcome.tokens for outcome in outcomes]), pairs, outcomes)
 
 

@@ -125,7 +125,7 @@ def evaluate(
     if split not in splits.pairs:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs)}")
     pairs = splits.pairs[split]
-    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress)
+    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress, editor.keep)
     if scoring == "authors":
         if decoding.searches or task.open_vocabulary:
             raise UserError("the authors' scoring is for their tasks and greedy decoding")

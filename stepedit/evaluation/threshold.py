@@ -1,27 +1,32 @@
-"""The confidence threshold: chosen on validation for the best F0.5 and kept beside the weights.
+"""The confidence threshold: chosen on validation and kept beside the weights.
 
-One greedy run with a trace gives the result at any threshold: editing would have stopped before the first step whose
-confidence is below it.
+Without clean text, the threshold has the best F0.5. With clean text, it is the lowest one at which the model leaves
+that text alone, as far as is asked: the highest recall that is safe.
+
+One run with a trace gives the result at any threshold: editing would have stopped before the first step whose
+confidence is below it. With a word list, a word would have stayed; there may be another word that is found then, which
+is not counted.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stepedit.data.dataset import load_splits
-from stepedit.editing.edits import replay
 from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import Pairs
 from stepedit.errors import UserError
-from stepedit.evaluation import edit_metrics
+from stepedit.evaluation import clean, edit_metrics
+from stepedit.evaluation.clean import CleanRates
 from stepedit.evaluation.edit_metrics import EditCounts
 from stepedit.files import write_json
 from stepedit.inference import model_folder
+from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
 from stepedit.inference.predict import predict
 from stepedit.tasks.base import Progress
@@ -37,8 +42,23 @@ class Choice:
     counts: EditCounts
 
 
-def tune(folder: Path, progress: Progress | None = None) -> list[Choice]:
-    """Return the results of several thresholds on validation, the first of them 0, and write the best to the folder."""
+@dataclass(frozen=True)
+class CleanText:
+    """Lines that need no edit, and the largest shares of words and lines that may be changed."""
+
+    lines: list[str]
+    max_change_rate: float = 1.0
+    max_changed_lines: float = 1.0
+
+    def allows(self, rates: CleanRates) -> bool:
+        """Whether a model that changes so much leaves the text alone."""
+        return rates.word_rate <= self.max_change_rate and rates.line_rate <= self.max_changed_lines
+
+
+def tune(
+    folder: Path, progress: Progress | None = None, clean_text: CleanText | None = None
+) -> tuple[list[Choice], Choice]:
+    """Return the results of several thresholds on validation, the first of them 0, and the best, which is stored."""
     path = model_folder.find(folder)
     if model_folder.is_shipped(path):
         raise UserError("a model that comes with stepedit can't be changed; export it to a folder of your own first")
@@ -51,16 +71,27 @@ def tune(folder: Path, progress: Progress | None = None) -> list[Choice]:
     if not editor.method.iterative:
         raise UserError(f"a confidence threshold needs actions, which {editor.method.name} has none of")
     pairs = load_splits(editor.run, editor.method.task, folder=path)["val"]
-    outcomes = predict(editor.policy, editor.method, pairs.sources.rows(), trace=True, progress=progress)
+    rows = pairs.sources.rows()
+    outcomes = predict(editor.policy, editor.method, rows, trace=True, progress=progress, keep=editor.keep)
     confidences = sorted({step.confidence for outcome in outcomes for step in outcome.trace})
     if not confidences:
         raise UserError("the model edits nothing on validation, so there is nothing to tune")
     tried = np.quantile(confidences, np.linspace(0, 1, NUM_THRESHOLDS), method="nearest").tolist()
-    choices = [Choice(threshold, _counts(pairs, outcomes, threshold)) for threshold in dict.fromkeys([0.0, *tried])]
-    found = best(choices)
-    value = {"min_confidence": found.min_confidence, "f0.5": found.counts.f_score(), "split": "val"}
-    write_json(path / model_folder.TUNED, value)
-    return choices
+    choices = [
+        Choice(threshold, _counts(editor, pairs, outcomes, threshold)) for threshold in dict.fromkeys([0.0, *tried])
+    ]
+    found, facts = (best(choices), {}) if clean_text is None else safest(editor, choices, clean_text)
+    counts = found.counts
+    value = {
+        "min_confidence": found.min_confidence,
+        "tuned_for": "f0.5" if clean_text is None else "recall, with clean text left alone",
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f0.5": counts.f_score(),
+        "split": "val",
+    }
+    write_json(path / model_folder.TUNED, value | facts)
+    return choices, found
 
 
 def best(choices: list[Choice]) -> Choice:
@@ -68,17 +99,53 @@ def best(choices: list[Choice]) -> Choice:
     return max(choices, key=lambda choice: (choice.counts.f_score(), -choice.min_confidence))
 
 
-def _counts(pairs: Pairs, outcomes: list[Outcome], threshold: float) -> EditCounts:
+def safest(editor: Editor, choices: list[Choice], clean_text: CleanText) -> tuple[Choice, dict[str, Any]]:
+    """Return the lowest threshold that leaves clean text alone, and what it does to it; UserError if there is none.
+
+    A higher threshold makes fewer edits, so the lowest one is found by bisection.
+    """
+    measured = dict[float, CleanRates]()
+
+    def is_safe(choice: Choice) -> bool:
+        decoding = Decoding(min_confidence=choice.min_confidence)
+        measured[choice.min_confidence] = clean.measure(editor, clean_text.lines, decoding)
+        return clean_text.allows(measured[choice.min_confidence])
+
+    index = bisect_left(choices, True, key=is_safe)
+    if index == len(choices):
+        rates = measured[choices[-1].min_confidence]
+        raise UserError(
+            f"no threshold leaves the clean text alone: at {choices[-1].min_confidence:.4g}, the highest, "
+            f"{rates.word_rate:.2%} of its words and {rates.line_rate:.2%} of its lines are changed"
+        )
+    rates = measured[choices[index].min_confidence]
+    facts = {
+        "clean_lines": rates.lines,
+        "clean_words": rates.words,
+        "changed_lines": rates.line_rate,
+        "changed_words": rates.word_rate,
+        "max_changed_lines": clean_text.max_changed_lines,
+        "max_change_rate": clean_text.max_change_rate,
+    }
+    return choices[index], facts
+
+
+def _counts(editor: Editor, pairs: Pairs, outcomes: list[Outcome], threshold: float) -> EditCounts:
     rows = zip(pairs.sources.rows(), pairs.targets.rows(), outcomes, strict=True)
     return edit_metrics.total(
         [
-            edit_metrics.count_edits(source, target, _until(source, outcome, threshold))
+            edit_metrics.count_edits(source, target, _result(editor, source, outcome, threshold))
             for source, target, outcome in rows
         ]
     )
 
 
-def _until(source: list[int], outcome: Outcome, threshold: float) -> list[int]:
-    """Return the text before the first step below the threshold."""
-    sure = takewhile(lambda step: step.confidence >= threshold, outcome.trace)
-    return list(deque(replay(source, (step.edit for step in sure)), maxlen=1).pop())
+def _result(editor: Editor, source: list[int], outcome: Outcome, threshold: float) -> list[int]:
+    """Return the text before the first step below the threshold; with a word list, it is all steps or none."""
+    state = list(source)
+    for step in outcome.trace:
+        if step.confidence < threshold:
+            return state if editor.keep is None else list(source)
+        if step.start is not None:
+            state[step.start : step.start + len(step.before)] = step.after
+    return state

@@ -6,6 +6,9 @@ orders of edits is not underrated. States seen in an earlier round are not follo
 finished text that it accepts is taken; it sees the source, never the target.
 Finished sources leave the batch.
 
+With a confidence threshold, an edit below it is never applied. Its probability is added to that of stopping there, so a
+beam of one is greedy decoding with the same threshold.
+
 Shapes: B sources, R of them still searched, K states of each, C candidates of each, F fields of an action, T tokens.
 """
 
@@ -60,8 +63,16 @@ class Round(NamedTuple):
 class BeamSearch:
     """The search for a batch of sources."""
 
-    def __init__(self, sources: Sequences, template: Template, beam_size: int, verifier: Verifier | None) -> None:
+    def __init__(
+        self,
+        sources: Sequences,
+        template: Template,
+        beam_size: int,
+        verifier: Verifier | None,
+        min_confidence: float = 0.0,
+    ) -> None:
         self.sources, self.template, self.beam_size, self.verifier = sources, template, beam_size, verifier
+        self.min_confidence = min_confidence
         size = len(sources)
         self.rows = np.arange(size)  # (R,) still searched
         self.texts = sources.take(np.repeat(self.rows, beam_size))  # R*K
@@ -80,11 +91,13 @@ class BeamSearch:
         """Extend every state by one action."""
         actions_XKF, log_probs_XK = top_k(self.texts, self.beam_size)
         rows, k = len(self.rows), self.beam_size
-        scores_RC = (self.scores[:, :, None] + log_probs_XK.reshape(rows, k, k)).reshape(rows, k * k)
-        actions_RCF = actions_XKF.reshape(rows, k * k, -1)
-        done_RC = (actions_RCF == DONE).all(2) & (scores_RC > NEG_INF)
-        self._finish(np.where(done_RC, scores_RC, NEG_INF).reshape(rows, k, k).max(2))
-        self._advance(actions_RCF, np.where(done_RC, NEG_INF, scores_RC), np.exp(log_probs_XK).reshape(rows, k * k))
+        log_probs_RKK, actions_RCF = log_probs_XK.reshape(rows, k, k), actions_XKF.reshape(rows, k * k, -1)
+        confidence_RKK = np.exp(log_probs_RKK)
+        stops_RKK = (actions_XKF == DONE).all(2).reshape(rows, k, k) | (confidence_RKK < self.min_confidence)
+        stop_RK = np.logaddexp.reduce(np.where(stops_RKK, log_probs_RKK, NEG_INF), axis=2)
+        self._finish(self.scores + stop_RK)
+        scores_RKK = self.scores[:, :, None] + np.where(stops_RKK, NEG_INF, log_probs_RKK)
+        self._advance(actions_RCF, scores_RKK.reshape(rows, k * k), confidence_RKK.reshape(rows, k * k))
         self._drop()
 
     def _finish(self, scores_RK: FloatArray) -> None:
@@ -187,9 +200,10 @@ def search(
     beam_size: int,
     verifier: Verifier | None = None,
     trace: bool = False,
+    min_confidence: float = 0.0,
 ) -> list[Outcome]:
-    """Edit each source by beam search with at most `max_steps` actions."""
-    state = BeamSearch(sources, template, beam_size, verifier)
+    """Edit each source by beam search with at most `max_steps` actions, none of them below `min_confidence`."""
+    state = BeamSearch(sources, template, beam_size, verifier, min_confidence)
     for _ in range(max_steps):
         if not len(state.rows):
             break

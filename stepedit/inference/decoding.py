@@ -5,6 +5,8 @@
     verify       beam search in which the first finished text that the task's verifier accepts is taken
     lexicon      for text: unknown words compete with near known ones (`reranking`)
 
+The confidence threshold holds for every decoding but that with a lexicon, which scores whole texts.
+
 `resolve` checks a decoding against task and method, in this one place.
 """
 
@@ -81,8 +83,6 @@ def resolve(decoding: Decoding, method: Method, tuned: float = 0.0) -> Decoding:
     task = method.task
     if not method.iterative and (decoding.searches or decoding.min_confidence):
         raise UserError(f"beam_size, verify, min_confidence and lexicon need actions, which {method.name} has none of")
-    if decoding.searches and decoding.min_confidence:
-        raise UserError("min_confidence works with greedy decoding only, not with beam_size, verify or lexicon")
     if decoding.verify and not task.verifiable:
         raise UserError(f"task {task.name} has no verifier, so its results can't be verified")
     if decoding.lexicon is not None and not task.open_vocabulary:
@@ -90,7 +90,19 @@ def resolve(decoding: Decoding, method: Method, tuned: float = 0.0) -> Decoding:
     if decoding.edits_per_step > 1 and (decoding.searches or not task.independent_edits):
         reason = "beam search follows one edit at a time" if decoding.searches else f"those of {task.name} are not"
         raise UserError(f"edits_per_step needs greedy decoding and independent edits, and {reason}")
+    if decoding.lexicon is not None:
+        _refuse_threshold(decoding, tuned)
     if decoding.min_confidence is not None:
         return decoding
-    threshold = 0.0 if decoding.searches or not method.iterative else tuned
-    return decoding.model_copy(update={"min_confidence": threshold})
+    return decoding.model_copy(update={"min_confidence": tuned if method.iterative else 0.0})
+
+
+def _refuse_threshold(decoding: Decoding, tuned: float) -> None:
+    """Raise UserError if a confidence threshold meets a lexicon, with which whole texts are scored, not edits."""
+    if decoding.min_confidence:
+        raise UserError("a lexicon scores whole texts, so there is no min_confidence with it; leave one of them out")
+    if decoding.min_confidence is None and tuned:
+        raise UserError(
+            f"this model has a tuned confidence threshold ({tuned:.4g}), which can't hold with a lexicon; to do "
+            "without it, add --min-confidence 0"
+        )

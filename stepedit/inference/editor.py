@@ -27,6 +27,8 @@ from stepedit.inference.onnx_runtime import load_policy
 from stepedit.inference.predict import batch_size, predict
 from stepedit.methods.base import Method, Policy
 from stepedit.registry import PROGRAMMERS
+from stepedit.tasks.base import Segment
+from stepedit.text.keep import Keep
 from stepedit.text.vocabulary import Vocabulary
 
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -80,6 +82,7 @@ class Editor:
     policy: Policy
     min_confidence: float = 0.0  # the tuned threshold, used if a decoding names none
     folder: Path | None = None  # that it was loaded from
+    keep: Keep | None = None  # words that stay, where texts are edited word by word
 
     @classmethod
     def load(cls, folder: str | Path, num_threads: int | None = None) -> Editor:
@@ -95,7 +98,7 @@ class Editor:
             policy = load_policy(path / model_folder.GRAPH, method, num_threads)
         else:
             policy = _load_weights(path, method, run)
-        return cls(run, method, policy, model_folder.read_tuned(path), path)
+        return cls(run, method, policy, model_folder.read_tuned(path), path, model_folder.read_keep(path))
 
     @classmethod
     def from_pretrained(cls, name: str, revision: str | None = None) -> Editor:
@@ -127,7 +130,7 @@ class Editor:
         vocabulary = self.method.task.vocabulary.opened()
         rows = self._encode(texts, vocabulary, first_line)
         decoding = resolve(decoding or Decoding(), self.method, self.min_confidence)
-        outcomes = predict(self.policy, self.method, rows, decoding, trace, vocabulary)
+        outcomes = predict(self.policy, self.method, rows, decoding, trace, vocabulary, keep=self.keep)
         results = [vocabulary.text(outcome.tokens) for outcome in outcomes]
         valid = self._verify(rows, outcomes, results, decoding)
         if not trace:
@@ -192,13 +195,13 @@ class Editor:
     ) -> list[list[list[Candidate]]]:
         """Return the k most probable actions of every state of each text, the last state included.
 
-        There are none for single-pass methods, nor for a text that was edited in several segments.
+        There are none for single-pass methods, nor for a text that was edited in several segments or in lower case.
         """
         if k == 0 or not self.method.iterative:
             return [[] for _ in rows]
         segments = self.method.task.segments
         states = [
-            [*_states(row, outcome)] if len(segments(row, vocabulary)) == 1 else []
+            [*_states(row, outcome)] if _edited_as_it_is(segments(row, vocabulary)) else []
             for row, outcome in zip(rows, outcomes, strict=True)
         ]
         flat = Sequences.from_rows([state for each in states for state in each])
@@ -232,6 +235,11 @@ class Editor:
         if all(part == DONE for part in action):
             return Candidate("done", None, "", "", exp(log_prob))
         return _as_candidate(describe(state, action, self.method.task.template, exp(log_prob)), vocabulary)
+
+
+def _edited_as_it_is(segments: Sequence[Segment]) -> bool:
+    """Whether a text was edited as a whole, as it is written."""
+    return len(segments) == 1 and segments[0].editable and segments[0].restore is None
 
 
 def _load_weights(folder: Path, method: Method, run: RunConfig) -> Policy:

@@ -10,6 +10,7 @@
     trained-on.safetensors  hashes of the training texts (inference.trained_on)
     scores-SPLIT.json       metrics on a split (evaluation.scores)
     tuned.json              the tuned confidence threshold (evaluation.threshold)
+    keep.txt, keep.txt.gz   words that stay as they are (text.keep), if there are some, with KEEP-NOTICE.txt
     pairs.tsv               the data, if they came on standard input
 
 Every file is written atomically. Nothing is ever unpickled, and nothing named in a folder is ever imported.
@@ -35,11 +36,13 @@ from stepedit.files import new_folder, read_json, write_atomic, write_json
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
 from stepedit.tasks.base import Task
+from stepedit.text.keep import Keep
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 WEIGHTS, GRAPH, CHECKPOINT = "model.safetensors", "model.onnx", "checkpoint.safetensors"
 METRICS, TUNED, PAIRS = "metrics.jsonl", "tuned.json", "pairs.tsv"
 TRAINED_ON = "trained-on.safetensors"
+KEEP, KEEP_NOTICE = ("keep.txt", "keep.txt.gz"), "KEEP-NOTICE.txt"
 FORMAT = 3
 
 Tensors = dict[str, npt.NDArray[Any]]
@@ -271,7 +274,7 @@ def export(folder: Path, out: Path, dtype: str | None = None) -> int:
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     with new_folder(out) as copy:
         write_config(copy, without_paths(run), words["inputs"], words["outputs"], out.absolute().name)
-        for name in (METRICS, TUNED, TRAINED_ON):
+        for name in (METRICS, TUNED, TRAINED_ON, *KEEP, KEEP_NOTICE):
             if (folder / name).exists():
                 write_atomic(copy / name, (folder / name).read_bytes())
         write_atomic(copy / GRAPH, graph)
@@ -334,6 +337,12 @@ def read_tuned(folder: Path) -> float:
     if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise DataError(f"{folder / TUNED}: damaged")
     return float(threshold)
+
+
+def read_keep(folder: Path) -> Keep | None:
+    """Return the words that stay; None if the model comes without."""
+    found = [folder / name for name in KEEP if (folder / name).exists()]
+    return Keep.read(found[0]) if found else None
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -6,22 +6,25 @@ This is the one path from texts to outcomes: `Editor.edit` and `evaluate` both c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from stepedit.editing.interpreter import AppliedAction, Outcome, Prediction, StopReason
-from stepedit.editing.sequences import Sequences
+from stepedit.editing.interpreter import Outcome, Prediction
+from stepedit.editing.sequences import BoolArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference import beam_search, greedy
 from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.joining import joined
 from stepedit.inference.reranking import LexiconCandidates, rerank
 from stepedit.inference.several_edits import AUTO, PlannedEdits
 from stepedit.methods.base import Method, Policy
-from stepedit.tasks.base import Progress
+from stepedit.tasks.base import Progress, Segment
+from stepedit.text.keep import Keep
 from stepedit.text.vocabulary import Vocabulary
 
 BATCH_SIZE = 512
+KEEP_BEAM = 8  # beam size of the search for a known word
 MAX_SCORES = 1 << 26  # of a batch: one per token of the vocabulary and followed state
 
 
@@ -33,21 +36,74 @@ def predict(
     trace: bool = False,
     vocabulary: Vocabulary | None = None,
     progress: Progress | None = None,
+    keep: Keep | None = None,
 ) -> list[Outcome]:
     """Edit token sequences and return their outcomes in order.
 
-    `vocabulary` names the ids, if the task's own vocabulary does not know all of them.
+    `vocabulary` names the ids, if the task's own vocabulary does not know all of them. Words of `keep` are not edited;
+    another word becomes the first of them that a beam finds, or stays.
     """
     vocabulary = vocabulary or method.task.vocabulary
     decoding = resolve(decoding or Decoding(), method)
     segments = [method.task.segments(row, vocabulary) for row in rows]
-    editable = Sequences.from_rows([part.tokens for parts in segments for part in parts if part.editable])
-    edited = iter(_predict_batches(policy, method, editable, decoding, trace, vocabulary, progress))
+    if keep is not None:
+        segments = [[_kept(part, keep, vocabulary) for part in parts] for parts in segments]
+    editable = [part for parts in segments for part in parts if part.editable]
+    edited = iter(_predict_segments(policy, method, editable, decoding, trace, vocabulary, progress, keep))
     outcomes = [
         [next(edited) if part.editable else Outcome(tuple(part.tokens), 0, "done") for part in parts]
         for parts in segments
     ]
-    return list(map(_joined, outcomes))
+    if keep is not None:
+        outcomes = [
+            [_to_known(*each, keep, vocabulary) for each in zip(*text, strict=True)]
+            for text in zip(segments, outcomes, strict=True)
+        ]
+    return [joined(*text, trace) for text in zip(segments, outcomes, strict=True)]
+
+
+def _kept(part: Segment, keep: Keep, vocabulary: Vocabulary) -> Segment:
+    """Return a segment that is not edited if it is a word that stays."""
+    stays = part.is_word and part.editable and vocabulary.text(part.tokens) in keep
+    return part._replace(editable=False) if stays else part
+
+
+def _to_known(part: Segment, outcome: Outcome, keep: Keep, vocabulary: Vocabulary) -> Outcome:
+    """Return an outcome if it is made of known words; else the word as it was."""
+    if not part.is_word or list(outcome.tokens) == part.tokens:
+        return outcome
+    return outcome if keep.has_all(vocabulary.text(outcome.tokens)) else Outcome(tuple(part.tokens), 0, "done")
+
+
+def _predict_segments(
+    policy: Policy,
+    method: Method,
+    segments: Sequence[Segment],
+    decoding: Decoding,
+    trace: bool,
+    vocabulary: Vocabulary,
+    progress: Progress | None,
+    keep: Keep | None,
+) -> list[Outcome]:
+    """Edit segments and return their outcomes in order; the steps of windows are needed to join them."""
+    outcomes: list[Outcome | None] = [None] * len(segments)
+    groups: dict[tuple[bool, bool], list[int]] = {}
+    for row, part in enumerate(segments):
+        groups.setdefault((part.core is not None, part.is_word), []).append(row)
+    done = 0
+    for (is_window, is_word), rows in groups.items():
+        sources = Sequences.from_rows([segments[row].tokens for row in rows])
+        show = None if progress is None else partial(_shifted, progress, done, len(segments))
+        known = keep if is_word else None
+        found = _predict_batches(policy, method, sources, decoding, trace or is_window, vocabulary, show, known)
+        for row, outcome in zip(rows, found, strict=True):
+            outcomes[row] = outcome
+        done += len(rows)
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
 
 
 def _predict_batches(
@@ -58,14 +114,15 @@ def _predict_batches(
     trace: bool,
     vocabulary: Vocabulary,
     progress: Progress | None,
+    keep: Keep | None,
 ) -> list[Outcome]:
     """Decode batch by batch, texts of similar length together."""
     order = np.argsort(sources.lengths, kind="stable")
     outcomes: list[Outcome | None] = [None] * len(sources)
-    size = batch_size(method, decoding.beam_size)
+    size = batch_size(method, decoding.beam_size if keep is None else max(KEEP_BEAM, decoding.beam_size))
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
-        batch = decode(policy, method, sources.take(rows), decoding, trace, vocabulary)
+        batch = decode(policy, method, sources.take(rows), decoding, trace, vocabulary, keep)
         for row, outcome in zip(rows.tolist(), batch, strict=True):
             outcomes[row] = outcome
         if progress:
@@ -79,18 +136,34 @@ def batch_size(method: Method, beam_size: int) -> int:
 
 
 def decode(
-    policy: Policy, method: Method, sources: Sequences, decoding: Decoding, trace: bool, vocabulary: Vocabulary
+    policy: Policy,
+    method: Method,
+    sources: Sequences,
+    decoding: Decoding,
+    trace: bool,
+    vocabulary: Vocabulary,
+    keep: Keep | None = None,
 ) -> list[Outcome]:
-    """Decode one batch: greedily, or by beam search."""
-    if not decoding.searches:
-        threshold = decoding.min_confidence or 0.0
-        return greedy.run(sources, _next_action(policy, method, decoding), method, trace, threshold)
+    """Decode one batch: greedily, or by beam search; unknown words to known ones, if there is a list of them."""
     task, candidates, verifier = method.task, None, method.task.check if decoding.verify else None
+    beam_size = decoding.beam_size
     if decoding.lexicon is not None:
         candidates = LexiconCandidates(decoding.lexicon, vocabulary)
         verifier = candidates.verify
+    elif keep is not None and method.iterative:
+        beam_size, verifier = max(KEEP_BEAM, beam_size), partial(_are_known, keep, vocabulary)
+    elif not decoding.searches:
+        threshold = decoding.min_confidence or 0.0
+        return greedy.run(sources, _next_action(policy, method, decoding), method, trace, threshold)
     found = beam_search.search(
-        sources, policy.top_k, task.template, method.max_steps, decoding.beam_size, verifier, trace
+        sources,
+        policy.top_k,
+        task.template,
+        method.max_steps,
+        beam_size,
+        verifier,
+        trace,
+        decoding.min_confidence or 0.0,
     )
     return found if candidates is None else rerank(sources, found, candidates, policy.log_prob, task, trace)
 
@@ -105,19 +178,6 @@ def _next_action(policy: Policy, method: Method, decoding: Decoding) -> Callable
     return PlannedEdits(policy, method.task.template, size or AUTO, decoding.min_confidence or 0.0)
 
 
-def _joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcomes of a text's segments as one; each segment is edited when those before it are finished."""
-    if len(outcomes) == 1:
-        return outcomes[0]
-    done, steps = list[int](), list[AppliedAction]()
-    for outcome in outcomes:
-        for step in outcome.trace:
-            steps.append(step if step.start is None else replace(step, start=step.start + len(done)))
-        done += outcome.tokens
-    return Outcome(tuple(done), sum(one.steps for one in outcomes), _joined_reason(outcomes), steps)
-
-
-def _joined_reason(outcomes: Sequence[Outcome]) -> StopReason:
-    """Return why a text ended: the first segment that was truncated says it, or else the first that is not done."""
-    reasons = [one.stop_reason for one in sorted(outcomes, key=lambda one: not one.truncated) if not one.finished]
-    return reasons[0] if reasons else "done"
+def _are_known(keep: Keep, vocabulary: Vocabulary, sources: Sequences, predictions: Sequences) -> BoolArray:
+    """Return (B,) whether predictions are known words."""
+    return np.array([keep.has_all(vocabulary.text(row)) for row in predictions.rows()], np.bool_)

@@ -12,7 +12,6 @@ Shapes: B sources, C candidates of all of them.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -68,20 +67,11 @@ class LexiconCandidates:
             return []
         start, stop = spans[-1 - remaining]
         unknown = text[start:stop]
-        words = (_written_like(unknown, word) for word in self.lexicon.near(*tokenization.words(unknown)))
+        words = (tokenization.written_like(unknown, word) for word in self.lexicon.near(*tokenization.words(unknown)))
         return [self._ids(text[:start] + word + text[stop:]) for word in words]
 
     def _ids(self, text: str) -> list[int]:
         return self.vocabulary.ids(self.vocabulary.split(text))
-
-
-def _written_like(model: str, word: str) -> str:
-    """Return a word with the case, apostrophe and Unicode normalization of another."""
-    if "’" in model:
-        word = word.replace("'", "’")
-    if word == word.lower() and model[:1].isupper():
-        word = word.upper() if model.isupper() and len(model) > 1 else word[:1].upper() + word[1:]
-    return word if unicodedata.is_normalized("NFC", model) else unicodedata.normalize("NFD", word)
 
 
 @dataclass(frozen=True)

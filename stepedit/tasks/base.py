@@ -28,11 +28,23 @@ from stepedit.text.vocabulary import Vocabulary
 Progress = Callable[[int, int], None]  # (done, total)
 
 
+Restore = Callable[[Sequence[int]], list[int]]  # tokens as they are edited -> as they are written
+
+
 class Segment(NamedTuple):
     """A part of a text that is edited on its own, or left alone."""
 
-    tokens: list[int]
+    tokens: list[int]  # as they are edited
     editable: bool = True
+    core: slice | None = None  # of a window: the tokens whose edits count; the others are context
+    is_word: bool = False
+    restore: Restore | None = None  # if a text is written in another way than it is edited
+
+    def written(self) -> list[int]:
+        """Return the tokens of the text that the segment stands for; those of all segments are the text."""
+        if self.restore is not None:
+            return self.restore(self.tokens)
+        return self.tokens if self.core is None else self.tokens[self.core]
 
 
 class Task(ABC):

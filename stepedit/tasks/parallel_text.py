@@ -13,7 +13,8 @@ one token or swaps two neighbors; longer changes are several edits. What edits m
 tokens that they insert often enough, and any token of the text itself, known or not. So a word that was never seen can
 be moved.
 
-A line longer than `window` tokens is edited window by window (`text.windows`); nothing is cut off.
+A line is edited as a whole or, if it is longer than `window` tokens, in windows (`text.windows`); nothing is cut off.
+With `segmentation` "word", it is edited word by word, and what is not a word is left alone.
 
 Only the pairs say what is right, so there is no verifier. Without pairs, random words with typos stand in for them.
 """
@@ -26,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from unicodedata import combining
 
 import numpy as np
@@ -38,7 +39,7 @@ from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.errors import DataError
 from stepedit.tasks.base import Progress, Segment, Task
-from stepedit.text import windows
+from stepedit.text import tokenization, windows
 from stepedit.text.tokenization import CAP, CAPS, Level
 from stepedit.text.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
 
@@ -48,10 +49,13 @@ MAX_KNOWN, MAX_INSERTABLE = 20_000, 8_000  # tokens
 MIN_COUNT, MANY_PAIRS = 2, 1_000  # occurrences of a known token; pairs from which the same holds for insertable ones
 MAX_EDITS = 32
 MAX_TARGET, MAX_TOKENS = 4096, 100_000  # what a downloaded configuration may ask for
+WORD_SHARE = 0.95  # of the texts that are single words, from which texts are edited word by word
 UNK_RATE = 0.1  # of known tokens
+APOSTROPHES = frozenset("'’")
 CODE = re.compile(r"://|[^\W_][@_\\/.:][^\W_]")  # addresses, paths, identifiers
 
 Tokens = Annotated[tuple[str, ...], Field(max_length=MAX_TOKENS)]
+Segmentation = Literal["line", "word"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class ParallelText(Task):
     """Edit text as the pairs do."""
 
     level: Level = "char"
+    segmentation: Segmentation = "line"  # what is edited on its own: a line, in windows if it is long, or a word
     window: Annotated[int, Field(ge=2, le=1024)] = 12
     max_target_length: Annotated[int, Field(ge=1, le=MAX_TARGET)] = 12  # tokens of an edited window
     max_window_edits: Annotated[int, Field(ge=1, le=MAX_TARGET)] = 4
@@ -77,6 +82,11 @@ class ParallelText(Task):
         {"window", "max_target_length", "max_window_edits", "known_tokens", "insertable_tokens"}
     )
 
+    def __post_init__(self) -> None:
+        """Refuse words as segments where they are tokens."""
+        if self.segmentation == "word" and self.level == "word":
+            raise ValueError("segmentation=word edits the characters of a word, so it needs level=char")
+
     @classmethod
     def fitted(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
         """Return the task with vocabulary and limits learned from these pairs, by character."""
@@ -85,6 +95,7 @@ class ParallelText(Task):
     @classmethod
     def for_data(cls, sources: Sequence[str], targets: Sequence[str], args: Mapping[str, Any]) -> Self:
         """Return the task with vocabulary and limits learned from these pairs."""
+        args = {"segmentation": _segmentation(sources, targets, args), **args}
         task = cls.from_args({"window": windows.WINDOW, "known_tokens": (), "insertable_tokens": (), **args})
         split = task.vocabulary.split
         parts = [part for texts in zip(sources, targets, strict=True) for part in task._cut(*map(split, texts))]
@@ -210,48 +221,100 @@ class ParallelText(Task):
         return Pairs(*(Sequences.from_rows([self.vocabulary.ids(part[side]) for part in parts]) for side in (0, 1)))
 
     def segments(self, row: Sequence[int], vocabulary: Vocabulary) -> list[Segment]:
-        """Return the windows of a text; what was learned from single words is edited word by word.
+        """Return the windows of a text, or its words.
 
         Word by word, everything that is not a word is left alone: punctuation, addresses, words with digits.
         """
-        if not self._word_by_word:
+        if self.segmentation == "line":
             return self._windows(row, vocabulary)
-        if len(row) <= self.window and row and self._known.issuperset(map(vocabulary.name, row)):
-            return [Segment(list(row))]  # one word
+        if self._is_plain_word(row, vocabulary):
+            return [Segment(list(row), is_word=True)]
         parts = list[Segment]()
         for _, chunk in groupby(row, key=lambda token: vocabulary.name(token).isspace()):
             tokens = list(chunk)
             if CODE.search("".join(map(vocabulary.name, tokens))):
-                parts.append(Segment(tokens, self._is_word(tokens, vocabulary)))
+                parts.append(self._word(tokens, vocabulary))
                 continue
             runs = groupby(tokens, key=lambda token: self._in_word(vocabulary.name(token)))
-            parts += [part for _, run in runs for part in self._windows(list(run), vocabulary)]
+            parts += [part for _, run in runs for part in self._unquoted(list(run), vocabulary)]
         return parts
 
-    def _windows(self, row: Sequence[int], vocabulary: Vocabulary) -> list[Segment]:
-        parts = [list(row)] if row else []
-        if len(row) > self.window:
-            names = [vocabulary.name(token) for token in row]
-            parts = [list(row[part]) for part in windows.cut_text(names, self.window)]
-        return [Segment(part, not self._word_by_word or self._is_word(part, vocabulary)) for part in parts]
+    def _is_plain_word(self, row: Sequence[int], vocabulary: Vocabulary) -> bool:
+        """Whether a text is one word of known characters, which is what most lines are where words are edited."""
+        if not 0 < len(row) <= self.window or not self._word_tokens.issuperset(map(vocabulary.name, row)):
+            return False
+        return not {vocabulary.name(row[0]), vocabulary.name(row[-1])} & APOSTROPHES
 
-    def _is_word(self, tokens: Sequence[int], vocabulary: Vocabulary) -> bool:
-        """Whether tokens form a word without unknown digits."""
+    def _unquoted(self, tokens: list[int], vocabulary: Vocabulary) -> list[Segment]:
+        """Return a word and the apostrophes around it, which are no part of it."""
+        inside = [index for index, token in enumerate(tokens) if vocabulary.name(token) not in APOSTROPHES]
+        start, stop = (inside[0], inside[-1] + 1) if inside else (0, 0)
+        parts = [
+            Segment(tokens[:start], False),
+            self._word(tokens[start:stop], vocabulary),
+            Segment(tokens[stop:], False),
+        ]
+        return [part for part in parts if part.tokens]
+
+    def _windows(self, row: Sequence[int], vocabulary: Vocabulary) -> list[Segment]:
+        if len(row) <= self.window:
+            return [Segment(list(row))] if row else []
+        cut = windows.cut_text([vocabulary.name(token) for token in row], self.window)
+        return [
+            Segment(list(row[tokens]), core=slice(core.start - tokens.start, core.stop - tokens.start))
+            for tokens, core in cut
+        ]
+
+    def _word(self, tokens: list[int], vocabulary: Vocabulary) -> Segment:
+        """Return a word as a segment: in lower case, if the pairs are; what is no word, or too long, stays."""
         names = [vocabulary.name(token) for token in tokens]
-        return all(map(self._in_word, names)) and not any(name.isdigit() and name not in self._known for name in names)
+        if not all(map(self._in_word, names)) or any(name.isdigit() and name not in self._known for name in names):
+            return Segment(tokens, editable=False)
+        written = "".join(names)
+        folded = self._folded(written)
+        if folded == written:
+            return Segment(tokens, len(tokens) <= self.window, is_word=True)
+
+        def restore(edited: Sequence[int]) -> list[int]:
+            return vocabulary.ids(vocabulary.split(tokenization.written_like(written, vocabulary.text(edited))))
+
+        editable = tokenization.written_like(written, folded) == written and len(folded) <= self.window
+        if not editable:
+            return Segment(tokens, editable=False, is_word=True)  # iPhone
+        return Segment(vocabulary.ids(vocabulary.split(folded)), is_word=True, restore=restore)
+
+    def _folded(self, word: str) -> str:
+        """Return a word as the pairs have it: in lower case and with a plain apostrophe, unless they have others."""
+        if not self._has_case:
+            word = word.lower()
+        return word if "’" in self._known else word.replace("’", "'")
 
     def _in_word(self, name: str) -> bool:
         """Whether a token can be part of a word."""
-        return name in self._known or all(letter.isalnum() or combining(letter) for letter in name)
+        if name in self._word_tokens or self._folded(name) in self._word_tokens:
+            return True
+        return all(letter.isalnum() or combining(letter) for letter in name)
 
     @cached_property
-    def _word_by_word(self) -> bool:
-        """Whether the pairs were single words: characters, and no space among them."""
-        return self.level == "char" and not any(token.isspace() for token in self.known_tokens)
+    def _has_case(self) -> bool:
+        """Whether the pairs have capitals."""
+        return any(token != token.lower() for token in self.known_tokens)
+
+    @cached_property
+    def _word_tokens(self) -> frozenset[str]:
+        return frozenset(token for token in self.known_tokens if not token.isspace())
 
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.known_tokens)
+
+
+def _segmentation(sources: Sequence[str], targets: Sequence[str], args: Mapping[str, Any]) -> Segmentation:
+    """Return "word" for pairs by character that are single words, nearly all of them; else "line"."""
+    if args.get("level", ParallelText.level) != "char":
+        return "line"
+    single = sum(len(text.split()) <= 1 for texts in (sources, targets) for text in texts)
+    return "word" if single >= WORD_SHARE * (len(sources) + len(targets)) else "line"
 
 
 def _frequent(tokens: Iterable[str], limit: int, min_count: int) -> list[str]:

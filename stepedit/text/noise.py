@@ -24,13 +24,16 @@ NOISE = ("punctuation", "case", "spaces", "typos")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def add_noise(text: str, kinds: Iterable[str], rate: float, rng: np.random.Generator) -> str:
-    """Return a text with noise of these kinds; `rate` is the probability of a removed space or a typo."""
+def add_noise(text: str, kinds: Iterable[str], rate: float, rng: np.random.Generator, strength: float = 1.0) -> str:
+    """Return a text with noise of these kinds.
+
+    `rate` is the probability of a removed space or a typo, `strength` that of a removed mark or capital.
+    """
     for kind in kinds:
         if kind == "punctuation":
-            text = PUNCTUATION.sub("", text)
+            text = PUNCTUATION.sub(lambda match: "" if _chosen(strength, rng) else match[0], text)
         elif kind == "case":
-            text = text.lower()
+            text = re.sub(r"\S+", lambda match: match[0].lower() if _chosen(strength, rng) else match[0], text)
         elif kind == "spaces":
             text = re.sub(" ", lambda match: "" if rng.random() < rate else match[0], text)
         elif kind == "typos":
@@ -38,6 +41,10 @@ def add_noise(text: str, kinds: Iterable[str], rate: float, rng: np.random.Gener
         else:
             raise UserError(did_you_mean("noise", kind, NOISE))
     return text
+
+
+def _chosen(probability: float, rng: np.random.Generator) -> bool:
+    return probability >= 1 or rng.random() < probability
 
 
 def _add_typos(text: str, rate: float, rng: np.random.Generator) -> str:

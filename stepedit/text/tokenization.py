@@ -50,15 +50,28 @@ def _words() -> re.Pattern[str]:
     return re.compile(rf"{_word()}|[{UNSPACED}]+")
 
 
+def fold(text: str) -> str:
+    """Return a text normalized for lookup: case, apostrophes and combining marks folded."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold().replace("’", "'"))
+
+
 def words(text: str) -> list[str]:
-    """Return the words of a text normalized for lookup: case, apostrophes and combining marks folded."""
-    folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
-    return [word for word in _words().findall(unicodedata.normalize("NFC", folded)) if not word.isdigit()]
+    """Return the words of a text normalized for lookup."""
+    return [word for word in _words().findall(fold(text)) if not word.isdigit()]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Return the start and end of each word."""
     return [found.span() for found in _words().finditer(text) if len(words(found[0])) == 1]
+
+
+def written_like(model: str, word: str) -> str:
+    """Return a word with the case, apostrophe and Unicode normalization of another."""
+    if "’" in model:
+        word = word.replace("'", "’")
+    if word == word.lower() and model[:1].isupper():
+        word = word.upper() if model.isupper() and len(model) > 1 else word[:1].upper() + word[1:]
+    return word if unicodedata.is_normalized("NFC", model) else unicodedata.normalize("NFD", word)
 
 
 def split(text: str, level: Level) -> list[str]:

@@ -1,18 +1,22 @@
 """Long texts in windows: where a text is cut for editing, and where a pair is cut for training.
 
-A text is cut after the end of a sentence or before a space where there is one. A pair is cut only where source and
-target agree, so that each part is a pair of its own.
+A text is cut after the end of a sentence or before a space where there is one. What lies between two cuts is the core
+of a window; the window also has a few tokens before and after it as context, so that no word is edited without its
+neighbors. The cores are the whole text, each token once. A pair is cut only where source and target agree, so that each
+part is a pair of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from stepedit.text.tokenization import CAP, CAPS
 
 Pair = tuple[list[str], list[str]]
 
 WINDOW = 64  # tokens of a text that are read together, by default
+CONTEXT = 8  # of them on each side of a core; less in a small window
 MAX_ALIGNED = 20_000  # tokens of a text that is aligned as a whole
 SENTENCE_ENDS = tuple(".!?;。！？؟।")
 
@@ -24,15 +28,27 @@ def cut_quality(before: str, behind: str) -> int:
     return 2 if before.endswith((*SENTENCE_ENDS, "\n")) else int(behind[:1].isspace() or behind in (CAP, CAPS))
 
 
-def cut_text(names: Sequence[str], window: int) -> list[slice]:
-    """Return the windows of a text, given its tokens: ranges of at most `window` tokens that cover it."""
-    parts, begin = list[slice](), 0
-    while len(names) - begin > window:
-        ends = range(begin + window, begin + window // 2, -1)
+class Window(NamedTuple):
+    """A range of tokens that are read together, and the part of it whose edits count."""
+
+    tokens: slice
+    core: slice  # positions in the text, too
+
+
+def cut_text(names: Sequence[str], window: int) -> list[Window]:
+    """Return the windows of a text, given its tokens: at most `window` tokens each, with cores that cover the text."""
+    if len(names) <= window:
+        return [Window(slice(0, len(names)), slice(0, len(names)))] if names else []
+    context = min(CONTEXT, window // 4)
+    cores, begin = list[slice](), 0
+    while len(names) - begin > window - context:
+        size = window - context * (2 if begin else 1)
+        ends = range(begin + size, begin + size // 2, -1)
         best = max(ends, key=lambda end: (cut_quality(names[end - 1], names[end]), end))
-        parts.append(slice(begin, best))
+        cores.append(slice(begin, best))
         begin = best
-    return [*parts, slice(begin, len(names))] if begin < len(names) else parts
+    cores.append(slice(begin, len(names)))
+    return [Window(slice(max(0, core.start - context), min(len(names), core.stop + context)), core) for core in cores]
 
 
 def cut_pair(source: list[str], target: list[str], window: int, max_target: int) -> list[Pair]:

@@ -230,7 +230,7 @@ def test_a_closed_output_pipe_is_no_error(tmp_path: Path) -> None:
     assert piped.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["edit", "nosuch"], ["edit", "aor", "--verify", "--min-confidence", "0.5"]])
+@pytest.mark.parametrize("words", [["edit", "nosuch"], ["edit", "spelling", "--verify"]])
 def test_wrong_arguments_are_reported_without_any_input(words: list[str]) -> None:
     run = subprocess.run([*COMMAND, *words], capture_output=True, text=True, input="", check=False)
     assert run.returncode == 2

@@ -9,9 +9,10 @@ import torch
 from stepedit.config import TrainingConfig
 from stepedit.editing.actions import DONE, Operation, operation, position, token
 from stepedit.editing.edits import trajectory
-from stepedit.editing.interpreter import FloatArray, step
+from stepedit.editing.interpreter import FloatArray, Prediction, step
 from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 from stepedit.errors import UserError
+from stepedit.inference import greedy
 from stepedit.inference.beam_search import search
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.predict import predict
@@ -156,6 +157,46 @@ class EarlyEnd(TwoOrders):
         if self.task.vocabulary.text(text) == "2 * 3":
             return [((DONE, DONE), 0.0)]
         return super().distribution(text)
+
+
+class LastOfTopK(RandomPolicy):
+    """A random policy as greedy decoding sees it."""
+
+    def predict(self, texts: Sequences) -> Prediction:
+        actions, log_probs = self.top_k(texts, 1)
+        return Prediction(actions[:, 0], log_probs[:, 0])
+
+
+@pytest.mark.parametrize("min_confidence", [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+def test_a_beam_of_one_is_greedy_decoding_with_the_same_threshold(min_confidence: float) -> None:
+    task = TASKS["aor"](numbers=9, length=3)
+    policy = LastOfTopK(task, num_actions=4)
+    sources = task.vocabulary.encode([f"{a} {b} {c}" for a in range(2, 10) for b in range(2, 10) for c in range(2, 6)])
+    greedily = greedy.run(sources, policy.predict, METHODS["recurrence"](task), True, min_confidence, max_steps=3)
+    found = search(sources, policy.top_k, task.template, 3, 1, None, True, min_confidence)
+    assert len({outcome.steps for outcome in found}) > 1 or min_confidence in (0.8, 1.0)
+    for one, other in zip(greedily, found, strict=True):
+        assert (one.tokens, one.steps, one.finished) == (other.tokens, other.steps, other.finished)
+        assert [step.confidence for step in one.trace] == [step.confidence for step in other.trace]
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
+def test_no_beam_applies_an_edit_below_the_threshold(beam_size: int) -> None:
+    task = TASKS["aor"](numbers=9, length=3)
+    policy = RandomPolicy(task, num_actions=4)
+    sources = task.vocabulary.encode([f"{a} {b} 2" for a in range(2, 10) for b in range(2, 10)])
+    outcomes = search(sources, policy.top_k, task.template, 4, beam_size, None, True, min_confidence=0.3)
+    steps = [step for outcome in outcomes for step in outcome.trace]
+    assert steps
+    assert min(step.confidence for step in steps) >= 0.3
+
+
+def test_the_probability_of_edits_below_the_threshold_is_that_of_stopping() -> None:
+    task = TASKS["aor"](numbers=4, length=3)
+    policy = TwoOrders(task, num_actions=3)  # from `2 3`: edits of 0.4, 0.3 and 0.3
+    (outcome,) = search(task.vocabulary.encode(["2 3"]), policy.top_k, task.template, 4, 3, min_confidence=0.35)
+    assert task.vocabulary.text(outcome.tokens) == "2 3"
+    assert np.exp(outcome.score) == pytest.approx(0.6)
 
 
 def test_the_search_goes_on_while_paths_may_still_meet() -> None:

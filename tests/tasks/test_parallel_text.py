@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from stepedit.cli.evaluate import MAX_GROUPS, ranges
 from stepedit.data.dataset import load_splits
 from stepedit.editing.trace import Change, apply_changes
+from stepedit.errors import UserError
 from stepedit.evaluation.evaluate import evaluate_pairs
 from stepedit.inference import model_folder
 from stepedit.inference.editor import Editor
@@ -128,6 +130,23 @@ def test_the_tuned_threshold_is_stored_and_can_be_overridden(run: Path, pairs: P
     assert "tuned.json: damaged" in stepedit("edit", copy, "aqa").stderr
 
 
+def test_tuning_on_clean_text_takes_the_lowest_threshold_that_leaves_it_alone(run: Path, tmp_path: Path) -> None:
+    copy, clean = tmp_path / "copy", tmp_path / "clean.txt"
+    assert stepedit("export", run, "--out", copy, "--dtype", "float32").returncode == 0
+    clean.write_text("bab cab\nabba\n" * 20)
+    tuned = stepedit("tune", copy, "--clean", clean, "--max-changed-lines", "0")
+    assert tuned.returncode == 0, tuned.stderr
+    safe = json.loads((copy / "tuned.json").read_text())
+    assert (safe["min_confidence"], safe["clean_lines"], safe["changed_lines"]) == (0, 40, 0)
+    assert "clean text left alone" in safe["tuned_for"]
+    clean.write_text("aqa bab\n" * 20 + "abba\n" * 20)  # a q is what this model changes, so there it is not clean
+    refused = stepedit("tune", copy, "--clean", clean, "--max-change-rate", "0.01")
+    assert "no threshold leaves the clean text alone" in refused.stderr or "--max" not in refused.stderr
+    assert json.loads((copy / "tuned.json").read_text())["changed_words"] <= 0.01
+    assert "name it with --clean FILE" in stepedit("tune", copy, "--max-change-rate", "0.01").stderr
+    assert "no such file" in stepedit("tune", copy, "--clean", tmp_path / "none").stderr
+
+
 def test_a_lexicon_decides_between_the_texts_that_the_beam_finds(run: Path, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("aqa 12\nbab 3\n")
     edited = stepedit("edit", run, "aqa", "--beam-size", "8", "--lexicon", tmp_path / "words.txt")
@@ -229,24 +248,53 @@ def test_the_segments_of_a_million_characters_are_the_whole_text() -> None:
     vocabulary = task.vocabulary.opened()
     text = "aqa bab " * 125_000
     segments = task.segments(vocabulary.ids(vocabulary.split(text)), vocabulary)
-    assert vocabulary.text([token for segment in segments for token in segment.tokens]) == text
+    assert vocabulary.text([token for segment in segments for token in segment.written()]) == text
     assert len(task.encode([text], [text])) > 10_000
 
 
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), max_size=4))
 def test_the_segments_of_any_text_are_the_text(texts: list[str]) -> None:
-    word_by_word = ParallelText(window=7, known_tokens=tuple("abc"), insertable_tokens=("a",))
+    word_by_word = ParallelText("char", "word", window=7, known_tokens=tuple("abc"), insertable_tokens=("a",))
     for task in (ParallelText(window=7), ParallelText(level="word", window=3), word_by_word):
         vocabulary = task.vocabulary.opened()
         for text in texts:
             row = vocabulary.ids(vocabulary.split(text))
             segments = task.segments(row, vocabulary)
-            assert [token for segment in segments for token in segment.tokens] == row
+            assert [token for segment in segments for token in segment.written()] == row
             assert all(0 < len(segment.tokens) <= task.window for segment in segments if segment.editable)
 
 
+@pytest.mark.parametrize(
+    ("others", "args", "segmentation"),
+    [
+        ([], {}, "word"),
+        ([("alot", "a lot")] * 2, {}, "word"),
+        ([("alot", "a lot")] * 20, {}, "line"),
+        ([], {"segmentation": "line"}, "line"),
+        ([("alot", "a lot")] * 20, {"segmentation": "word"}, "word"),
+        ([], {"level": "word"}, "line"),
+    ],
+)
+def test_the_segmentation_is_chosen_when_the_task_is_fitted_and_saved(
+    others: list[tuple[str, str]], args: dict[str, str], segmentation: str
+) -> None:
+    pairs = [("teh", "the"), ("wrod", "word")] * 49 + others
+    task = ParallelText.for_data([source for source, _ in pairs], [target for _, target in pairs], args)
+    assert task.segmentation == segmentation
+    assert ParallelText.from_args(asdict(task)) == task
+    parts = task.segments(task.vocabulary.ids(task.vocabulary.split("teh wrod")), task.vocabulary)
+    assert [part.is_word for part in parts].count(True) == (2 if segmentation == "word" else 0)
+
+
+def test_words_are_segments_of_characters_only() -> None:
+    with pytest.raises(
+        UserError, match=r"^task text: segmentation=word edits the characters of a word, so it needs level=char$"
+    ):
+        ParallelText.from_args({"level": "word", "segmentation": "word"})
+
+
 def test_a_task_learned_from_single_words_edits_word_by_word() -> None:
-    task = ParallelText(window=7, known_tokens=("a", "b", "'"), insertable_tokens=("a",))
+    task = ParallelText("char", "word", window=7, known_tokens=("a", "b", "'"), insertable_tokens=("a",))
     vocabulary = task.vocabulary.opened()
 
     def segments(text: str) -> list[tuple[str, bool]]:
@@ -254,8 +302,8 @@ def test_a_task_learned_from_single_words_edits_word_by_word() -> None:
         return [(vocabulary.text(segment.tokens), segment.editable) for segment in found]
 
     parts = segments("ab, ba' — Ça7 abababababa")
-    assert [text for text, _ in parts] == ["ab", ",", " ", "ba'", " ", "—", " ", "Ça7", " ", "abababa", "baba"]
-    assert [text for text, editable in parts if editable] == ["ab", "ba'", "abababa", "baba"]
+    assert [text for text, _ in parts] == ["ab", ",", " ", "ba", "'", " ", "—", " ", "Ça7", " ", "abababababa"]
+    assert [text for text, editable in parts if editable] == ["ab", "ba"], "the last one is longer than a window"
     code = segments("http://ab.ba/a, a@b.a (ab)")
     assert [text for text, editable in code if editable] == ["ab"]
 
@@ -308,6 +356,16 @@ def test_corrupt_makes_the_noise_that_was_asked_for(tmp_path: Path) -> None:
     assert "exists already" in stepedit("corrupt", "t.txt", "--out", "p.jsonl", folder=tmp_path).stderr
     assert "did you mean 'case'" in stepedit("corrupt", "t.txt", "--noise", "cas", folder=tmp_path).stderr
     assert "changes nothing in it" in stepedit("corrupt", "t.txt", "--noise", "", folder=tmp_path).stderr
+    half = stepedit("corrupt", "--clean-share", "0.5", "--partial-share", "0.5", "--out", "h.jsonl", folder=tmp_path)
+    assert half.returncode == 0, half.stderr
+    rows = [json.loads(line) for line in (tmp_path / "h.jsonl").read_text().splitlines()]
+    kinds = [
+        0 if row["source"] == row["target"] else 1 if row["source"] == row["source"].lower() else 2 for row in rows
+    ]
+    shares = [kinds.count(kind) / len(kinds) for kind in range(3)]
+    assert 0.5 < shares[0] < 0.62, "half of the lines are clean; in a few others nothing was drawn"
+    assert shares[1] > 0.2, "a quarter has lost all capitals"
+    assert shares[2] > 0.05, "some have lost a part of them"
     rng = np.random.default_rng(0)
     assert noise.add_noise("abc def", ["typos", "spaces"], 0.0, rng) == "abc def"
     assert noise.add_noise("abcdef " * 9, ["typos"], 0.5, rng) != "abcdef " * 9

@@ -242,13 +242,14 @@ function comparableModels() {
   return state.models.filter((model) => model.task === selected.task && JSON.stringify(model.task_args) === args);
 }
 
-// The decoding options of a request; a confidence threshold works with greedy decoding only.
+// The decoding options of a request.
 function decoding(model) {
   if (!model.iterative) return {};
   const beamSize = Number($("beam-size").value);
   const verify = $("verify").checked;
-  if (beamSize > 1 || verify) return { beam_size: beamSize, verify };
-  return $("min-confidence").value === "" ? {} : { min_confidence: Number($("min-confidence").value) };
+  const search = beamSize > 1 || verify ? { beam_size: beamSize, verify } : {};
+  const threshold = $("min-confidence").value;
+  return threshold === "" ? search : { ...search, min_confidence: Number(threshold) };
 }
 
 const shownResult = (model, result) => ({ model, result, states: replay(result) });
@@ -305,7 +306,7 @@ function updateOptions() {
   $("beam-size").disabled = !iterative;
   $("verify").disabled = !iterative || !selected.verifiable;
   if ($("verify").disabled) $("verify").checked = false;
-  $("min-confidence").disabled = !iterative || $("verify").checked || $("beam-size").value !== "1";
+  $("min-confidence").disabled = !iterative;
   $("random").disabled = !selected.has_examples;
   const methods = [...new Set(comparable.map((model) => model.method))];
   $("method").replaceChildren(...methods.map((name) => make("option", "", name)));

@@ -1,0 +1,57 @@
+"""Words that stay: a list of right words that comes with a model.
+
+Where a text is edited word by word, a word of the list is not edited, and another word is only changed to one of the
+list. The file is plain text, one word a line, whatever its case; a line that begins with `#` is a comment. It may be
+compressed with gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+
+from stepedit.errors import DataError
+from stepedit.text import tokenization
+
+POSSESSIVE = "'s"
+
+
+class Keep:
+    """A set of words; the possessive of a word belongs to it."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = frozenset(_normalized(word) for word in words)
+
+    @classmethod
+    def read(cls, path: Path) -> Keep:
+        """Read a file of words; DataError if it is damaged or has none."""
+        words = read_words(path)
+        if not words:
+            raise DataError(f"{path}: expected one word on each line")
+        return cls(words)
+
+    def __contains__(self, word: object) -> bool:
+        if not isinstance(word, str):
+            return False
+        found = _normalized(word)
+        return found in self.words or found.removesuffix(POSSESSIVE) in self.words
+
+    def has_all(self, text: str) -> bool:
+        """Whether each word of a text belongs to the list; words are what stands between spaces."""
+        return all(word in self for word in text.split())
+
+
+def read_words(path: Path) -> list[str]:
+    """Return the words of a file in its order; DataError if it cannot be read."""
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def _normalized(word: str) -> str:
+    """Return a word as it is looked up: case, apostrophes and combining marks folded."""
+    return tokenization.fold(word)

@@ -1,0 +1,44 @@
+"""One decoding, checked in one place."""
+
+import pytest
+
+from stepedit.errors import UserError
+from stepedit.inference.decoding import Decoding, resolve
+from stepedit.methods.recurrence import Recurrence
+from stepedit.tasks.parallel_text import ParallelText
+from stepedit.text.lexicon import Lexicon
+
+METHOD, LEXICON = Recurrence(ParallelText()), Lexicon(["word"])
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_tuned_threshold_holds_for_every_beam(beam_size: int) -> None:
+    assert resolve(Decoding(beam_size=beam_size), METHOD, tuned=0.7).min_confidence == 0.7
+    assert resolve(Decoding(beam_size=beam_size, min_confidence=0.2), METHOD, tuned=0.7).min_confidence == 0.2
+
+
+def test_a_threshold_and_a_lexicon_are_refused_together() -> None:
+    with pytest.raises(UserError, match="leave one of them out"):
+        resolve(Decoding(lexicon=LEXICON, min_confidence=0.5), METHOD)
+    with pytest.raises(UserError, match=r"tuned confidence threshold \(0.7\), .* add --min-confidence 0$"):
+        resolve(Decoding(lexicon=LEXICON), METHOD, tuned=0.7)
+    assert resolve(Decoding(lexicon=LEXICON, min_confidence=0), METHOD, tuned=0.7).min_confidence == 0
+    assert resolve(Decoding(lexicon=LEXICON), METHOD).min_confidence == 0
+
+
+@pytest.mark.parametrize(
+    ("decoding", "suffix"),
+    [
+        (Decoding(), ""),
+        (Decoding(min_confidence=0.7), ""),
+        (Decoding(min_confidence=0.5), "-confidence-0.5"),
+        (Decoding(beam_size=5), "-beam-5"),
+        (Decoding(beam_size=5, min_confidence=0.7), "-beam-5"),
+        (Decoding(beam_size=5, min_confidence=0), "-beam-5-confidence-0"),
+        (Decoding(lexicon=LEXICON, min_confidence=0), "-lexicon-confidence-0"),
+    ],
+)
+def test_the_name_of_a_score_file_says_the_threshold_if_it_is_not_the_tuned_one(
+    decoding: Decoding, suffix: str
+) -> None:
+    assert decoding.suffix(tuned=0.7) == suffix

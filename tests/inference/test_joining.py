@@ -1,0 +1,234 @@
+"""Long texts in windows, and words in lower case: what the segments of a text add up to."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepedit.data.states import States
+from stepedit.editing.actions import DONE, Operation, operation, position, token
+from stepedit.editing.interpreter import Outcome, Prediction
+from stepedit.editing.sequences import Sequences
+from stepedit.editing.trace import apply_changes, changes
+from stepedit.inference.decoding import Decoding
+from stepedit.inference.predict import predict
+from stepedit.methods.recurrence import Recurrence
+from stepedit.tasks.parallel_text import ParallelText
+from stepedit.text import windows
+from stepedit.text.keep import Keep
+from stepedit.text.tokenization import CAP
+
+Rule = Callable[[list[str]], tuple[int, ...] | None]  # the names of a text's tokens -> the next action, if there is one
+WORDS = tuple(f" w{index}" for index in range(300))
+MARKS, ALPHABET = (",", ".", CAP), tuple("abcdefghijklmnopqrstuvwxyz'")
+LINES = ParallelText("word", "line", 64, max_window_edits=32, known_tokens=(*WORDS, *MARKS), insertable_tokens=MARKS)
+LETTERS = ParallelText("char", "word", 12, known_tokens=ALPHABET, insertable_tokens=ALPHABET)
+
+
+class RulePolicy:
+    """A policy that does what a rule says, with confidence `probability`."""
+
+    def __init__(self, task: ParallelText, rule: Rule, probability: float = 1.0) -> None:
+        self.task, self.rule, self.log_prob_ = task, rule, float(np.log(probability))
+        self.vocabulary, self.texts = task.vocabulary, list[list[str]]()
+
+    def predict(self, texts: Sequences) -> Prediction:
+        """Return the action of the rule for each text, or DONE."""
+        rows = [[self.vocabulary.name(index) for index in row] for row in texts.rows()]
+        self.texts += rows
+        actions = [self.rule(row) or (DONE,) * 3 for row in rows]
+        return Prediction(np.array(actions), np.full(len(rows), self.log_prob_))
+
+    def top_k(self, texts: Sequences, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the action of the rule alone."""
+        symbols, log_probs = self.predict(texts)
+        padded = np.full((len(texts), k), -np.inf)
+        padded[:, 0] = log_probs
+        return np.repeat(symbols[:, None], k, axis=1), padded
+
+    def log_prob(self, states: States) -> np.ndarray:
+        """Return nothing of use."""
+        return np.zeros(len(states))
+
+
+def insert(task: ParallelText, at: int, name: str) -> tuple[int, ...]:
+    return operation(Operation.INSERT), position(at), token(task.vocabulary.ids([name])[0])
+
+
+def substitute(task: ParallelText, at: int, name: str) -> tuple[int, ...]:
+    return operation(Operation.SUBSTITUTE), position(at), token(task.vocabulary.ids([name])[0])
+
+
+def edit(
+    task: ParallelText, names: Sequence[str], rule: Rule, trace: bool = False, keep: Keep | None = None
+) -> Outcome:
+    row = task.vocabulary.ids(names)
+    return predict(RulePolicy(task, rule), Recurrence(task), [row], Decoding(), trace, keep=keep)[0]
+
+
+def names_of(task: ParallelText, outcome: Outcome) -> list[str]:
+    return [task.vocabulary.name(index) for index in outcome.tokens]
+
+
+def comma_after(*words: str) -> Rule:
+    """Insert a comma after each of these words that has none."""
+
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        for index, name in enumerate(names):
+            if name in words and names[index + 1 : index + 2] != [","]:
+                return insert(LINES, index + 1, ",")
+        return None
+
+    return rule
+
+
+@pytest.mark.parametrize("at", range(40, 70))
+def test_a_mark_at_a_seam_is_inserted_once(at: int) -> None:
+    names = list(WORDS[:130])
+    outcome = edit(LINES, names, comma_after(WORDS[at]), trace=True)
+    assert names_of(LINES, outcome) == [*names[: at + 1], ",", *names[at + 1 :]]
+    assert len(outcome.trace) == outcome.steps == 1
+    assert outcome.trace[0].start == at + 1
+
+
+def test_marks_everywhere_are_each_inserted_once() -> None:
+    names = list(WORDS[:200])
+    outcome = edit(LINES, names, comma_after(*WORDS[40:70]))
+    expected = [part for name in names for part in ([name, ","] if name in WORDS[40:70] else [name])]
+    assert names_of(LINES, outcome) == expected
+
+
+def test_a_swap_across_a_seam_is_made_once() -> None:
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        for index, pair in enumerate(pairwise(names)):
+            if pair[0] in WORDS and pair[1] in WORDS and WORDS.index(pair[0]) == WORDS.index(pair[1]) + 1:
+                return operation(Operation.SWAP), position(index), position(index)
+        return None
+
+    for at in range(44, 62):
+        names = list(WORDS[:130])
+        names[at : at + 2] = names[at : at + 2][::-1]
+        assert names_of(LINES, edit(LINES, names, rule)) == list(WORDS[:130])
+
+
+def test_only_the_first_word_of_a_text_is_capitalized_by_a_model_that_capitalizes_what_it_reads_first() -> None:
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        return None if names[0] == CAP else insert(LINES, 0, CAP)
+
+    names = list(WORDS[:250])
+    assert names_of(LINES, edit(LINES, names, rule)) == [CAP, *names]
+
+
+def test_only_the_end_of_a_text_gets_a_full_stop_from_a_model_that_ends_what_it_reads() -> None:
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        return None if names[-1] == "." else insert(LINES, len(names), ".")
+
+    names = list(WORDS[:250])
+    outcome = edit(LINES, names, rule, trace=True)
+    assert names_of(LINES, outcome) == [*names, "."]
+    assert [step.start for step in outcome.trace] == [250]
+
+
+def test_a_short_text_is_read_once_and_without_a_trace() -> None:
+    policy = RulePolicy(LINES, lambda names: None)
+    rows = [LINES.vocabulary.ids(WORDS[:64]), LINES.vocabulary.ids(WORDS[:3])]
+    outcomes = predict(policy, Recurrence(LINES), rows)
+    assert sorted(map(len, policy.texts)) == [3, 64]
+    assert all(outcome.trace == [] for outcome in outcomes)
+
+
+@given(
+    length=st.integers(0, 300),
+    window=st.integers(2, 70),
+    ends=st.sets(st.integers(0, 299), max_size=20),
+)
+def test_cores_are_the_text_and_windows_are_not_too_long(length: int, window: int, ends: set[int]) -> None:
+    names = [" w." if index in ends else " w" for index in range(length)]
+    cut = windows.cut_text(names, window)
+    assert [index for each in cut for index in range(each.core.start, each.core.stop)] == list(range(length))
+    for each in cut:
+        assert 0 < each.tokens.stop - each.tokens.start <= window
+        assert each.tokens.start <= each.core.start < each.core.stop <= each.tokens.stop
+    if length > window >= 32:
+        assert all(each.core.start - each.tokens.start == windows.CONTEXT for each in cut[1:])
+
+
+@given(seed=st.integers(0, 10_000), length=st.integers(60, 200))
+def test_the_steps_and_changes_of_windows_lead_to_the_result(seed: int, length: int) -> None:
+    rng = np.random.default_rng(seed)
+    chosen = {WORDS[index]: int(rng.integers(3)) for index in rng.choice(length, 40)}
+
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        for index, name in enumerate(names):
+            match chosen.get(name):
+                case 0:
+                    return operation(Operation.DELETE), position(index), position(index)
+                case 1:
+                    return substitute(LINES, index, ".")
+                case 2 if names[index + 1 : index + 2] != [","]:
+                    return insert(LINES, index + 1, ",")
+        return None
+
+    names = list(WORDS[:length])
+    outcome = edit(LINES, names, rule, trace=True)
+    state = LINES.vocabulary.ids(names)
+    for step in outcome.trace:
+        assert step.start is not None
+        assert tuple(state[step.start : step.start + len(step.before)]) == step.before
+        state[step.start : step.start + len(step.before)] = step.after
+    assert tuple(state) == outcome.tokens
+    texts = [LINES.vocabulary.text(row) for row in (LINES.vocabulary.ids(names), outcome.tokens)]
+    spans = changes(LINES.vocabulary.ids(names), outcome.trace, LINES.vocabulary)
+    assert apply_changes(texts[0], spans) == texts[1]
+
+
+# words
+
+
+def first_letter(letter: str) -> Rule:
+    """Give a word this first letter, if it has another."""
+    return lambda names: None if names[0] == letter else insert(LETTERS, 0, letter)
+
+
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("nown", "known"),
+        ("Nown", "Known"),
+        ("NOWN", "KNOWN"),
+        ("N", "Kn"),
+        ("iPhone", "iPhone"),
+        ("McCoy", "McCoy"),
+        ("“Nown’s” now, 'nown'!", "“Known’s” know, 'known'!"),
+        ("nown'", "known'"),
+        ("n0wn http://nown.org a_nown", "n0wn http://nown.org a_nown"),
+        ("nownnownnownnown", "nownnownnownnown"),
+    ],
+)
+def test_a_word_is_edited_in_lower_case_and_gets_its_case_back(source: str, result: str) -> None:
+    rule: Rule = lambda names: insert(LETTERS, 0, "k") if names[0] == "n" else None  # noqa: E731
+    outcome = edit(LETTERS, list(source), rule, trace=True)
+    assert "".join(names_of(LETTERS, outcome)) == result
+    state = list(source)
+    for step in outcome.trace:
+        assert step.start is not None
+        before, after = ([LETTERS.vocabulary.name(index) for index in side] for side in (step.before, step.after))
+        assert state[step.start : step.start + len(before)] == before
+        state[step.start : step.start + len(before)] = after
+        assert tuple(LETTERS.vocabulary.ids(state)) == step.state
+    assert "".join(state) == result
+
+
+def test_a_word_that_stays_is_not_edited_and_an_edited_one_becomes_a_known_one() -> None:
+    keep = Keep(["Nun", "knock", "don't"])
+    outcome = edit(LETTERS, list("NUN Nock nod nun's n"), first_letter("k"), keep=keep)
+    assert "".join(names_of(LETTERS, outcome)) == "NUN Knock nod nun's n"
+
+
+def test_pairs_with_capitals_are_edited_as_they_are() -> None:
+    task = ParallelText("char", "word", 12, known_tokens=tuple("abknNK"), insertable_tokens=tuple("abknNK"))
+    rule: Rule = lambda names: substitute(task, 0, "K") if names[0] == "N" else None  # noqa: E731
+    assert "".join(names_of(task, edit(task, list("Nab nab"), rule))) == "Kab nab"
