@@ -11,9 +11,10 @@ from stepedit.editing.edits import trajectory
 from stepedit.editing.interpreter import Outcome, StopReason
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor, EditResult
-from stepedit.inference.predict import _joined
+from stepedit.inference.joining import joined
 from stepedit.methods.base import Policy
 from stepedit.methods.recurrence import Recurrence
+from stepedit.tasks.base import Segment
 from stepedit.tasks.parallel_text import LETTERS, ParallelText
 from tests.inference.policies import SubstitutePolicy
 
@@ -73,7 +74,8 @@ def test_the_steps_replayed_from_the_source_give_the_result_across_windows() -> 
     ],
 )
 def test_a_text_of_several_segments_has_the_worst_reason_of_them(reasons: list[StopReason], expected: str) -> None:
-    assert _joined([Outcome((1,), 1, reason) for reason in reasons]).stop_reason == expected
+    outcomes = [Outcome((1,), 1, reason) for reason in reasons]
+    assert joined([Segment([1])] * len(outcomes), outcomes, trace=False).stop_reason == expected
 
 
 @pytest.mark.parametrize(("threshold", "reason"), [(0.5, "done"), (0.9, "confidence")])
