@@ -5,7 +5,9 @@
 
 SCOWL (Kevin Atkinson, http://wordlist.aspell.net) is free for any use if its notice is kept. The words come in blocks,
 the most common ones first, each after a comment that names SCOWL's size: 35, 50, 70. Possessives are left out, because
-`Keep` knows them, and so is every word that codespell (`pip install codespell`) lists as a misspelling.
+`Keep` knows them, and so is every word that codespell (`pip install codespell`) lists as a misspelling. The last block
+has words with accents without them, and words of computing that SCOWL does not have (`computing_words.txt`, part of
+stepedit); models are not trained on it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from __future__ import annotations
 import argparse
 import gzip
 import sys
+import unicodedata
 from importlib.resources import files
 from pathlib import Path
 
+COMPUTING = Path(__file__).with_name("computing_words.txt")
 SIZES = {35: "-small", 50: "", 70: "-large"}  # SCOWL's size and the name of Debian's list
 
 
@@ -39,11 +43,18 @@ def blocks(folder: Path) -> dict[int, list[str]]:
     return found
 
 
+def without_accents(word: str) -> str:
+    """Return a word in plain letters."""
+    return "".join(letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter))
+
+
 def main(folder: Path, out: Path) -> None:
     """Write the list; the same words always give the same bytes."""
     lines = ["# English words of SCOWL, Copyright 2000-2011 by Kevin Atkinson; see KEEP-NOTICE.txt"]
     for size, words in blocks(folder).items():
         lines += [f"# size {size}", *words]
+    more = {*COMPUTING.read_text().split(), *map(without_accents, lines)}
+    lines += ["# without accents; words of computing", *sorted(more - set(lines) - misspellings())]
     out.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), 9, mtime=0))
 
 

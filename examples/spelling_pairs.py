@@ -56,9 +56,9 @@ def right_words() -> dict[str, int]:
 
     size, found = 0, dict[str, int]()
     for line in gzip.decompress((find("spelling") / "keep.txt.gz").read_bytes()).decode().splitlines():
-        if line.startswith("# size "):
-            size = int(line.removeprefix("# size "))
-        elif WORD.fullmatch(line):
+        if line.startswith("#"):
+            size = int(line.removeprefix("# size ")) if line.startswith("# size ") else 0
+        elif size and WORD.fullmatch(line):
             found[line] = size
     return found
 

@@ -4,14 +4,15 @@ Without clean text, the threshold has the best F0.5. With clean text, it is the 
 that text alone, as far as is asked: the highest recall that is safe.
 
 One run with a trace gives the result at any threshold: editing would have stopped before the first step whose
-confidence is below it. With a word list, a word would have stayed; there may be another word that is found then, which
-is not counted.
+confidence is below it. With a word list, the confidence is that of all edits of a word together, and below it the word
+would have stayed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def tune(
     pairs = load_splits(editor.run, editor.method.task, folder=path)["val"]
     rows = pairs.sources.rows()
     outcomes = predict(editor.policy, editor.method, rows, trace=True, progress=progress, keep=editor.keep)
-    confidences = sorted({step.confidence for outcome in outcomes for step in outcome.trace})
+    confidences = sorted({found for outcome in outcomes for found in _confidences(editor, outcome)})
     if not confidences:
         raise UserError("the model edits nothing on validation, so there is nothing to tune")
     tried = np.quantile(confidences, np.linspace(0, 1, NUM_THRESHOLDS), method="nearest").tolist()
@@ -140,12 +141,19 @@ def _counts(editor: Editor, pairs: Pairs, outcomes: list[Outcome], threshold: fl
     )
 
 
+def _confidences(editor: Editor, outcome: Outcome) -> list[float]:
+    """Return the confidences that a threshold is compared with: of each step or, with a word list, of all together."""
+    return [exp(outcome.score)] * bool(outcome.trace) if editor.keep else [step.confidence for step in outcome.trace]
+
+
 def _result(editor: Editor, source: list[int], outcome: Outcome, threshold: float) -> list[int]:
     """Return the text before the first step below the threshold; with a word list, it is all steps or none."""
+    if editor.keep:
+        return list(source if exp(outcome.score) < threshold else outcome.tokens)
     state = list(source)
     for step in outcome.trace:
         if step.confidence < threshold:
-            return state if editor.keep is None else list(source)
+            break
         if step.start is not None:
             state[step.start : step.start + len(step.before)] = step.after
     return state

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import exp
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def predict(
     """Edit token sequences and return their outcomes in order.
 
     `vocabulary` names the ids, if the task's own vocabulary does not know all of them. Words of `keep` are not edited;
-    another word becomes the first of them that a beam finds, or stays.
+    another word becomes the first of them that a beam finds, if all edits together reach the confidence threshold.
     """
     vocabulary = vocabulary or method.task.vocabulary
     decoding = resolve(decoding or Decoding(), method)
@@ -56,23 +57,26 @@ def predict(
     ]
     if keep is not None:
         outcomes = [
-            [_to_known(*each, keep, vocabulary) for each in zip(*text, strict=True)]
+            [_to_known(*each, keep, vocabulary, decoding.min_confidence or 0.0) for each in zip(*text, strict=True)]
             for text in zip(segments, outcomes, strict=True)
         ]
     return [joined(*text, trace) for text in zip(segments, outcomes, strict=True)]
 
 
 def _kept(part: Segment, keep: Keep, vocabulary: Vocabulary) -> Segment:
-    """Return a segment that is not edited if it is a word that stays."""
-    stays = part.is_word and part.editable and vocabulary.text(part.tokens) in keep
+    """Return a segment that is not edited if it is a word that stays; what is not in the list may be a name."""
+    stays = part.is_word and part.editable and (part.is_name or vocabulary.text(part.tokens) in keep)
     return part._replace(editable=False) if stays else part
 
 
-def _to_known(part: Segment, outcome: Outcome, keep: Keep, vocabulary: Vocabulary) -> Outcome:
-    """Return an outcome if it is made of known words; else the word as it was."""
+def _to_known(part: Segment, outcome: Outcome, keep: Keep, vocabulary: Vocabulary, min_confidence: float) -> Outcome:
+    """Return an outcome if it is made of known words and, as a whole, probable enough; else the word as it was."""
     if not part.is_word or list(outcome.tokens) == part.tokens:
         return outcome
-    return outcome if keep.has_all(vocabulary.text(outcome.tokens)) else Outcome(tuple(part.tokens), 0, "done")
+    if exp(outcome.score) < min_confidence:
+        return Outcome(tuple(part.tokens), 0, "confidence")
+    known = keep.has_all(vocabulary.text(outcome.tokens))
+    return outcome if known else Outcome(tuple(part.tokens), 0, "done")
 
 
 def _predict_segments(

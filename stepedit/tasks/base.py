@@ -38,6 +38,7 @@ class Segment(NamedTuple):
     editable: bool = True
     core: slice | None = None  # of a window: the tokens whose edits count; the others are context
     is_word: bool = False
+    is_name: bool = False  # a word that is written like a name, or joined to another by a hyphen
     restore: Restore | None = None  # if a text is written in another way than it is edited
 
     def written(self) -> list[int]:

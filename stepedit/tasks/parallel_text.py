@@ -51,6 +51,7 @@ MAX_EDITS = 32
 MAX_TARGET, MAX_TOKENS = 4096, 100_000  # what a downloaded configuration may ask for
 WORD_SHARE = 0.95  # of the texts that are single words, from which texts are edited word by word
 UNK_RATE = 0.1  # of known tokens
+HYPHENS = ("-", "\u2010", "\u2011")
 APOSTROPHES = frozenset("'’")
 CODE = re.compile(r"://|[^\W_][@_\\/.:][^\W_]")  # addresses, paths, identifiers
 
@@ -237,7 +238,7 @@ class ParallelText(Task):
                 continue
             runs = groupby(tokens, key=lambda token: self._in_word(vocabulary.name(token)))
             parts += [part for _, run in runs for part in self._unquoted(list(run), vocabulary)]
-        return parts
+        return _with_names(parts, [vocabulary.text(part.written()) for part in parts])
 
     def _is_plain_word(self, row: Sequence[int], vocabulary: Vocabulary) -> bool:
         """Whether a text is one word of known characters, which is what most lines are where words are edited."""
@@ -307,6 +308,22 @@ class ParallelText(Task):
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.known_tokens)
+
+
+def _with_names(parts: Sequence[Segment], texts: Sequence[str]) -> list[Segment]:
+    """Return the parts of a text with those words marked that may be names or parts of longer words.
+
+    That is a capital inside a sentence, all capitals in a text that has small letters, and a hyphen beside a word.
+    """
+    shouted = not any(map(str.islower, "".join(texts)))
+    found, begins = list[Segment](), True
+    for part, before, text, after in zip(parts, ["", *texts], texts, [*texts[1:], ""], strict=False):
+        capital = not begins if text[1:2].islower() else not shouted
+        is_name = (text[:1].isupper() and capital) or before[-1:] in HYPHENS or after[:1] in HYPHENS
+        found.append(part._replace(is_name=part.is_word and is_name))
+        if not text.isspace():
+            begins = not part.is_word and text[-1:] in windows.SENTENCE_ENDS
+    return found
 
 
 def _segmentation(sources: Sequence[str], targets: Sequence[str], args: Mapping[str, Any]) -> Segmentation:

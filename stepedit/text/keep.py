@@ -1,7 +1,9 @@
 """Words that stay: a list of right words that comes with a model.
 
 Where a text is edited word by word, a word of the list is not edited, and another word is only changed to one of the
-list. The file is plain text, one word a line, whatever its case; a line that begins with `#` is a comment. It may be
+list. A word that is not in it but written like a name stays, too.
+
+The file is plain text, one word a line, whatever its case; a line that begins with `#` is a comment. It may be
 compressed with gzip.
 """
 

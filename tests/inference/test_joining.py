@@ -224,8 +224,33 @@ def test_a_word_is_edited_in_lower_case_and_gets_its_case_back(source: str, resu
 
 def test_a_word_that_stays_is_not_edited_and_an_edited_one_becomes_a_known_one() -> None:
     keep = Keep(["Nun", "knock", "don't"])
-    outcome = edit(LETTERS, list("NUN Nock nod nun's n"), first_letter("k"), keep=keep)
-    assert "".join(names_of(LETTERS, outcome)) == "NUN Knock nod nun's n"
+    outcome = edit(LETTERS, list("NUN nock nod nun's n"), first_letter("k"), keep=keep)
+    assert "".join(names_of(LETTERS, outcome)) == "NUN knock nod nun's n"
+
+
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("Nock nock", "Knock knock"),
+        ("see Nock. Nock nock", "see Nock. Knock knock"),
+        ("NOCK nock", "NOCK knock"),
+        ("NOCK IT NOCK", "KNOCK IT KNOCK"),
+        ("pre-nock nock-it nock", "pre-nock nock-it knock"),
+    ],
+)
+def test_an_unknown_word_that_is_written_like_a_name_stays_where_there_is_a_list(source: str, result: str) -> None:
+    rule: Rule = lambda names: insert(LETTERS, 0, "k") if names[0] == "n" else None  # noqa: E731
+    outcome = edit(LETTERS, list(source), rule, keep=Keep(["knock", "see", "it", "pre"]))
+    assert "".join(names_of(LETTERS, outcome)) == result
+
+
+def test_with_a_list_all_edits_of_a_word_together_must_reach_the_threshold() -> None:
+    rule: Rule = lambda names: insert(LETTERS, 0, "k") if names[:2] in (["n", "o"], ["k", "n"]) else None  # noqa: E731
+    rows, keep = [LETTERS.vocabulary.ids("nock")], Keep(["kknock"])
+    for threshold, result in ((0.5, "kknock"), (0.6, "nock")):  # two edits and DONE, of 0.8 each
+        policy = RulePolicy(LETTERS, rule, 0.8)
+        found = predict(policy, Recurrence(LETTERS), rows, Decoding(min_confidence=threshold), keep=keep)
+        assert "".join(names_of(LETTERS, found[0])) == result
 
 
 def test_pairs_with_capitals_are_edited_as_they_are() -> None:
