@@ -49,6 +49,7 @@ class Finished:
     scores: FloatArray  # (B,) log-probability; -inf if nothing is finished
     ends: IntArray  # (B, 2) the round it was finished in, and which of the K states it was
     accepted: BoolArray  # (B,)
+    unsure: BoolArray  # (B,) it ended for edits below the minimum confidence, more than for DONE
 
 
 class Round(NamedTuple):
@@ -84,6 +85,7 @@ class BeamSearch:
             np.full(size, NEG_INF),
             np.zeros((size, 2), np.int64),
             np.zeros(size, np.bool_),
+            np.zeros(size, np.bool_),
         )
         self.history = list[Round]()
 
@@ -93,14 +95,16 @@ class BeamSearch:
         rows, k = len(self.rows), self.beam_size
         log_probs_RKK, actions_RCF = log_probs_XK.reshape(rows, k, k), actions_XKF.reshape(rows, k * k, -1)
         confidence_RKK = np.exp(log_probs_RKK)
-        stops_RKK = (actions_XKF == DONE).all(2).reshape(rows, k, k) | (confidence_RKK < self.min_confidence)
+        done_RKK = (actions_XKF == DONE).all(2).reshape(rows, k, k)
+        stops_RKK = done_RKK | (confidence_RKK < self.min_confidence)
         stop_RK = np.logaddexp.reduce(np.where(stops_RKK, log_probs_RKK, NEG_INF), axis=2)
-        self._finish(self.scores + stop_RK)
+        unsure_RK = 2 * np.where(done_RKK, confidence_RKK, 0).sum(2) < np.exp(stop_RK)
+        self._finish(self.scores + stop_RK, unsure_RK)
         scores_RKK = self.scores[:, :, None] + np.where(stops_RKK, NEG_INF, log_probs_RKK)
         self._advance(actions_RCF, scores_RKK.reshape(rows, k * k), confidence_RKK.reshape(rows, k * k))
         self._drop()
 
-    def _finish(self, scores_RK: FloatArray) -> None:
+    def _finish(self, scores_RK: FloatArray, unsure_RK: BoolArray) -> None:
         """Keep the best finished text of each source; an accepted one is better than all others."""
         row, slot = (scores_RK > NEG_INF).nonzero()
         if not len(row):
@@ -116,6 +120,7 @@ class BeamSearch:
         better = valid[first] | (scores[first] > self.finished.scores[sources])
         first, sources = first[better], sources[better]
         self.finished.scores[sources], self.finished.accepted[sources] = scores[first], valid[first]
+        self.finished.unsure[sources] = unsure_RK[row, slot][first]
         self.finished.ends[sources] = np.stack([np.full_like(sources, len(self.history)), slot[first]], 1)
         for source, text in zip(sources.tolist(), texts.take(first).rows(), strict=True):
             self.finished.texts[source] = tuple(text)
@@ -162,7 +167,8 @@ class BeamSearch:
         ends = zip(self.finished.scores.tolist(), self.finished.ends.tolist(), strict=True)
         for row, (score, (rounds, slot)) in enumerate(ends):
             steps = self._backtrace(row, rounds, slot) if trace else []
-            reason: StopReason = "done" if score > NEG_INF else "limit"
+            ended: StopReason = "confidence" if self.finished.unsure[row] else "done"
+            reason = ended if score > NEG_INF else "limit"
             results.append(Outcome(self.finished.texts[row], rounds, reason, steps, score))
         return results
 

@@ -81,15 +81,15 @@ def training(**values: Any) -> Callable[[dict[str, Any]], Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (args(max_target_length=10**9), "task text: max_target_length: Input should be less than or equal to 4096"),
-        (args(max_window_edits=10**9), "task text: max_window_edits: Input should be less than or equal to 4096"),
+        (args(max_target_length=10**9), "task text: max_target_length: must be at most 4096"),
+        (args(max_window_edits=10**9), "task text: max_window_edits: must be at most 4096"),
         (
             args(known_tokens=[f"token{i}" for i in range(200_000)]),
             "task text: known_tokens: Tuple should have at most",
         ),
         (args(known_tokens=[f"token{i}" for i in range(3_300_000)]), "bytes are too many; 16,777,216 is the limit"),
-        (lambda config: config.update(max_epochs=10**12), "max_epochs: Input should be less than or equal to"),
-        (training(batch_size=10**12), "training.batch_size: Input should be less than or equal to"),
+        (lambda config: config.update(max_epochs=10**12), "max_epochs: must be at most"),
+        (training(batch_size=10**12), "training.batch_size: must be at most"),
     ],
     ids=["target", "edits", "tokens", "50 MB of tokens", "epochs", "batch"],
 )

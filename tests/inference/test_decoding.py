@@ -30,15 +30,13 @@ def test_a_threshold_and_a_lexicon_are_refused_together() -> None:
     ("decoding", "suffix"),
     [
         (Decoding(), ""),
-        (Decoding(min_confidence=0.7), ""),
+        (Decoding(min_confidence=0), ""),
         (Decoding(min_confidence=0.5), "-confidence-0.5"),
         (Decoding(beam_size=5), "-beam-5"),
-        (Decoding(beam_size=5, min_confidence=0.7), "-beam-5"),
-        (Decoding(beam_size=5, min_confidence=0), "-beam-5-confidence-0"),
-        (Decoding(lexicon=LEXICON, min_confidence=0), "-lexicon-confidence-0"),
+        (Decoding(beam_size=5, min_confidence=0.7), "-beam-5-confidence-0.7"),
+        (Decoding(lexicon=LEXICON, min_confidence=0), "-lexicon"),
+        (Decoding(edits_per_step=4), "-edits-4"),
     ],
 )
-def test_the_name_of_a_score_file_says_the_threshold_if_it_is_not_the_tuned_one(
-    decoding: Decoding, suffix: str
-) -> None:
-    assert decoding.suffix(tuned=0.7) == suffix
+def test_the_name_of_a_score_file_says_how_texts_were_decoded(decoding: Decoding, suffix: str) -> None:
+    assert decoding.suffix() == suffix

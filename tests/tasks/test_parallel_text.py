@@ -133,6 +133,7 @@ def test_the_tuned_threshold_is_stored_and_can_be_overridden(run: Path, pairs: P
 def test_tuning_on_clean_text_takes_the_lowest_threshold_that_leaves_it_alone(run: Path, tmp_path: Path) -> None:
     copy, clean = tmp_path / "copy", tmp_path / "clean.txt"
     assert stepedit("export", run, "--out", copy, "--dtype", "float32").returncode == 0
+    shutil.copy(str(model_folder.read_config(run).data), copy)
     clean.write_text("bab cab\nabba\n" * 20)
     tuned = stepedit("tune", copy, "--clean", clean, "--max-changed-lines", "0")
     assert tuned.returncode == 0, tuned.stderr
