@@ -72,11 +72,12 @@ def model(editor: Editor, decoding: Decoding | None = None) -> Corrector:
     return lambda words: [result.text for result in editor.edit(words, decoding)]
 
 
-def correctors(names: Sequence[str]) -> Iterator[tuple[str, Corrector]]:
+def correctors(names: Sequence[str], fast: bool) -> Iterator[tuple[str, Corrector]]:
     """Yield all that is compared."""
     yield "copied source", list
     yield "symspellpy", symspell()
-    yield "pyspellchecker", pyspell()
+    if not fast:
+        yield "pyspellchecker", pyspell()
     for name in names:
         editor, title = Editor.load(name), Path(name).name
         yield title, model(editor)
@@ -127,7 +128,7 @@ def sample(some: Sequence[Item], size: int) -> list[Item]:
     return random.Random(0).sample(some, min(size, len(some)))
 
 
-def main(data: str, names: Sequence[str], num_words: int, others: dict[str, Path]) -> None:
+def main(data: str, names: Sequence[str], num_words: int, others: dict[str, Path], fast: bool) -> None:
     """Compare on a sample of the test split, and on other lists."""
     splits, lexicon, keep = read_splits(data).splits, Lexicon.read(lexicon_path()), Editor.load(names[0]).keep
     test = list(zip(splits["test"].sources, splits["test"].targets, strict=True))
@@ -137,7 +138,7 @@ def main(data: str, names: Sequence[str], num_words: int, others: dict[str, Path
             read_other(path), splits["train"], lambda word: lexicon.knows(word) or (keep is not None and word in keep)
         )
         sets[title] = pairs, []
-    compared = list(correctors(names))
+    compared = list(correctors(names, fast))
     for title, (misspelled, right) in sets.items():
         misspelled, right = sample(misspelled, num_words), sample(right, num_words)
         in_lexicon = sum(lexicon.knows(target) for _, target in misspelled) / max(1, len(misspelled))
@@ -158,10 +159,7 @@ if __name__ == "__main__":
     parser.add_argument("models", nargs="+", help="names or folders")
     parser.add_argument("--words", type=int, default=1_000, help="words of each kind, at most; pyspellchecker is slow")
     parser.add_argument("--other", action="append", default=[], metavar="NAME=FILE", help="list of misspellings")
+    parser.add_argument("--fast", action="store_true", help="leave out pyspellchecker, which takes a second per word")
     args = parser.parse_args()
-    main(
-        args.data,
-        args.models,
-        args.words,
-        {name: Path(path) for name, _, path in (one.partition("=") for one in args.other)},
-    )
+    lists = {name: Path(path) for name, _, path in (one.partition("=") for one in args.other)}
+    main(args.data, args.models, args.words, lists, args.fast)

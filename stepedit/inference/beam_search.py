@@ -15,6 +15,7 @@ Shapes: B sources, R of them still searched, K states of each, C candidates of e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -71,9 +72,10 @@ class BeamSearch:
         beam_size: int,
         verifier: Verifier | None,
         min_confidence: float = 0.0,
+        min_probability: float = 0.0,
     ) -> None:
         self.sources, self.template, self.beam_size, self.verifier = sources, template, beam_size, verifier
-        self.min_confidence = min_confidence
+        self.min_confidence, self.min_score = min_confidence, log(min_probability) if min_probability else NEG_INF
         size = len(sources)
         self.rows = np.arange(size)  # (R,) still searched
         self.texts = sources.take(np.repeat(self.rows, beam_size))  # R*K
@@ -148,11 +150,10 @@ class BeamSearch:
 
     def _drop(self) -> None:
         """Remove sources that are accepted, have no state left or, without a verifier, cannot improve."""
-        best = self.scores.max(1)
-        active = ~self.finished.accepted[self.rows] & (best > NEG_INF)
+        bound = np.logaddexp.reduce(self.scores, axis=1)  # of all states together, because paths may still meet
+        active = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & (bound >= self.min_score)
         if self.verifier is None:
-            # paths may still meet, so all states together are the bound
-            active &= np.logaddexp.reduce(self.scores, axis=1) > self.finished.scores[self.rows]
+            active &= bound > self.finished.scores[self.rows]
         self.rows, self.scores, self.seen = self.rows[active], self.scores[active], self.seen[active]
         self.texts = self.texts.take(np.repeat(active, self.beam_size))
 
@@ -207,9 +208,13 @@ def search(
     verifier: Verifier | None = None,
     trace: bool = False,
     min_confidence: float = 0.0,
+    min_probability: float = 0.0,
 ) -> list[Outcome]:
-    """Edit each source by beam search with at most `max_steps` actions, none of them below `min_confidence`."""
-    state = BeamSearch(sources, template, beam_size, verifier, min_confidence)
+    """Edit each source by beam search with at most `max_steps` actions, none of them below `min_confidence`.
+
+    A search ends where no text of at least `min_probability` can be found any more.
+    """
+    state = BeamSearch(sources, template, beam_size, verifier, min_confidence, min_probability)
     for _ in range(max_steps):
         if not len(state.rows):
             break

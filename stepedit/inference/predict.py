@@ -150,15 +150,14 @@ def decode(
 ) -> list[Outcome]:
     """Decode one batch: greedily, or by beam search; unknown words to known ones, if there is a list of them."""
     task, candidates, verifier = method.task, None, method.task.check if decoding.verify else None
-    beam_size = decoding.beam_size
+    beam_size, min_confidence = decoding.beam_size, decoding.min_confidence or 0.0
     if decoding.lexicon is not None:
         candidates = LexiconCandidates(decoding.lexicon, vocabulary)
         verifier = candidates.verify
     elif keep is not None and method.iterative:
         beam_size, verifier = max(KEEP_BEAM, beam_size), partial(_are_known, keep, vocabulary)
     elif not decoding.searches:
-        threshold = decoding.min_confidence or 0.0
-        return greedy.run(sources, _next_action(policy, method, decoding), method, trace, threshold)
+        return greedy.run(sources, _next_action(policy, method, decoding), method, trace, min_confidence)
     found = beam_search.search(
         sources,
         policy.top_k,
@@ -167,7 +166,8 @@ def decode(
         beam_size,
         verifier,
         trace,
-        decoding.min_confidence or 0.0,
+        min_confidence,
+        0.0 if keep is None else min_confidence,
     )
     return found if candidates is None else rerank(sources, found, candidates, policy.log_prob, task, trace)
 

@@ -53,7 +53,7 @@ WORD_SHARE = 0.95  # of the texts that are single words, from which texts are ed
 UNK_RATE = 0.1  # of known tokens
 HYPHENS = ("-", "\u2010", "\u2011")
 APOSTROPHES = frozenset("'’")
-CODE = re.compile(r"://|[^\W_][@_\\/.:][^\W_]")  # addresses, paths, identifiers
+CODE = re.compile(r"://|[^\W_][@\\/.:][^\W_]|_|\w\(")  # addresses, paths, identifiers, calls
 
 Tokens = Annotated[tuple[str, ...], Field(max_length=MAX_TOKENS)]
 Segmentation = Literal["line", "word"]

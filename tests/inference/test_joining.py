@@ -204,7 +204,7 @@ def first_letter(letter: str) -> Rule:
         ("McCoy", "McCoy"),
         ("“Nown’s” now, 'nown'!", "“Known’s” know, 'known'!"),
         ("nown'", "known'"),
-        ("n0wn http://nown.org a_nown", "n0wn http://nown.org a_nown"),
+        ("n0wn http://nown.org a_nown __nown__ nown()", "n0wn http://nown.org a_nown __nown__ nown()"),
         ("nownnownnownnown", "nownnownnownnown"),
     ],
 )
