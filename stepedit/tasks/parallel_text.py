@@ -273,6 +273,8 @@ class ParallelText(Task):
             return Segment(tokens, editable=False)
         written = "".join(names)
         folded = self._folded(written)
+        if 2 * sum(map(self._known.__contains__, folded)) < len(folded):  # of another script
+            return Segment(tokens, editable=False, is_word=True)
         if folded == written:
             return Segment(tokens, len(tokens) <= self.window, is_word=True)
 

@@ -201,6 +201,8 @@ def first_letter(letter: str) -> Rule:
         ("NOWN", "KNOWN"),
         ("N", "Kn"),
         ("iPhone", "iPhone"),
+        ("nо", "knо"),
+        ("nонет", "nонет"),
         ("McCoy", "McCoy"),
         ("“Nown’s” now, 'nown'!", "“Known’s” know, 'known'!"),
         ("nown'", "known'"),

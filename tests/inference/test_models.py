@@ -18,17 +18,21 @@ from stepedit.server.model_store import ModelStore
 
 MIN_SCORES = {"aor": 0.75, "aes": 0.97, "aec": 0.55}  # of the objective on 300 test pairs
 TEXTS = {
-    "spelling": {"a catagory, definately!": "a category, definitely!", "日本 42": "日本 42"},
+    "spelling": {
+        "A catagory, definately!": "A category, definitely!",
+        "WICH GOVERMENT": "WHICH GOVERNMENT",
+        "aquatic Comments in Berlin": "aquatic Comments in Berlin",
+        "日本 42": "日本 42",
+    },
     "punctuation": {
-        "for example the following code prints a list of all names": (
-            "For example, the following code prints a list of all names:"
-        ),
         "the python interpreter calls it when an instance is created": (
-            "The Python interpreter calls it when an instance is created."
+            "The python interpreter calls it when an instance is created."
         ),
+        "what is the name of the largest river in europe": "What is the name of the largest river in Europe?",
+        "Where is it? It is on the table.": "Where is it? It is on the table.",
     },
 }
-# results of stepedit 0.1 for each model and decoding, with steps as [operation, position]
+# results for each model and decoding, with steps as [operation, position]: the arithmetic ones of stepedit 0.1
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 DECODINGS = {
     "greedy": Decoding(),
