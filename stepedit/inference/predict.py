@@ -155,6 +155,8 @@ def decode(
         candidates = LexiconCandidates(decoding.lexicon, vocabulary)
         verifier = candidates.verify
     elif keep is not None and method.iterative:
+        if decoding.edits_per_step > 1:
+            raise UserError("this model has a list of words, which it searches with a beam, one edit at a time")
         beam_size, verifier = max(KEEP_BEAM, beam_size), partial(_are_known, keep, vocabulary)
     elif not decoding.searches:
         return greedy.run(sources, _next_action(policy, method, decoding), method, trace, min_confidence)

@@ -11,6 +11,7 @@ from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference import greedy
 from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.editor import Editor
 from stepedit.inference.several_edits import PlannedEdits
 from stepedit.registry import METHODS, TASKS
 from tests.inference.policies import recurrence
@@ -103,3 +104,10 @@ def test_several_edits_need_greedy_decoding_and_independent_edits(task: str, val
     with pytest.raises(UserError, match="edits_per_step needs greedy decoding and independent edits"):
         resolve(Decoding(edits_per_step=2, **values), method)
     assert resolve(Decoding(edits_per_step=0, **values), method).edits_per_step == 0
+
+
+def test_a_model_with_a_word_list_makes_one_edit_at_a_time() -> None:
+    editor = Editor.load("spelling")
+    with pytest.raises(UserError, match="one edit at a time"):
+        editor.edit(["a catagory"], Decoding(edits_per_step=2))
+    assert editor.edit(["a catagory"], Decoding(edits_per_step=0))[0].text == "a category"
