@@ -16,7 +16,7 @@ from stepedit.cli.arguments import TEXT_MARK, RunFolder, make_decoding, with_opt
 from stepedit.errors import DataError, LineError, UserError
 from stepedit.files import BYTE_ORDER_MARK
 from stepedit.inference import corpus
-from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.decoding import Decoding
 
 if TYPE_CHECKING:
     from stepedit.inference.editor import Editor, EditResult
@@ -131,7 +131,7 @@ def _load(run: str, decoding: tuple[tuple[str, Any], ...]) -> tuple[Editor, Deco
     from stepedit.inference.editor import Editor
 
     editor = Editor.load(run)
-    return editor, resolve(make_decoding(dict(decoding)), editor.method, editor.min_confidence)
+    return editor, editor.resolve(make_decoding(dict(decoding)))
 
 
 def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:

@@ -33,7 +33,7 @@ from stepedit.evaluation.evaluate import Evaluation, breakdown, evaluate_pairs
 from stepedit.evaluation.paper import paper_result
 from stepedit.files import read_json, write_atomic
 from stepedit.inference import model_folder
-from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
 from stepedit.inference.predict import BATCH_SIZE
 from stepedit.inference.trained_on import TrainedOn, read_trained_on
@@ -114,7 +114,7 @@ def evaluate(
     """
     editor = Editor.load(folder)
     path = editor.folder or Path(folder)
-    decoding = resolve(decoding or Decoding(), editor.method, editor.min_confidence)
+    decoding = editor.resolve(decoding)
     if data is None:
         location = of_run(editor.run, path, changed_data) if editor.run.data is not None else None
     task = editor.method.task
@@ -285,9 +285,9 @@ def _edits_needed(task: Task, pairs: Pairs) -> IntArray:
 
 def _training_size(run: RunConfig, splits: dict[str, Pairs], own_data: bool) -> int:
     """Return D, the size of the training data."""
-    if run.data is None:
-        return run.num_examples
-    return sum(map(len, splits.values())) if own_data else 0
+    if not own_data:
+        return 0
+    return run.num_examples if run.data is None else sum(map(len, splits.values()))
 
 
 def _training_cost(folder: Path) -> tuple[int, float]:

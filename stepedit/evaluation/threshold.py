@@ -73,6 +73,9 @@ def tune(
         raise UserError(f"a confidence threshold needs actions, which {editor.method.name} has none of")
     pairs = load_splits(editor.run, editor.method.task, folder=path)["val"]
     rows = pairs.sources.rows()
+    segments = editor.method.task.segments
+    if editor.keep is not None and any(len(segments(row, editor.method.task.vocabulary)) > 1 for row in rows):
+        raise UserError("with a list of words, the threshold is that of a word; tune it on pairs of single words")
     outcomes = predict(editor.policy, editor.method, rows, trace=True, progress=progress, keep=editor.keep)
     confidences = sorted({found for outcome in outcomes for found in _confidences(editor, outcome)})
     if not confidences:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from stepedit.config import RunConfig, RunSettings, TrainingConfig, preset
+from stepedit.config import RunConfig, RunSettings, TrainingConfig
 from stepedit.errors import DataError, UserError
 from stepedit.evaluation.paper import PaperResult, paper_result
 from stepedit.evaluation.scores import RunScores, read_scores
@@ -16,7 +16,7 @@ from stepedit.experiments.executors import LOG
 from stepedit.experiments.grid import PAPER_METHODS, PAPER_TASKS
 from stepedit.inference.model_folder import CONFIG, make_task, read_config, read_metrics, user_task_args
 from stepedit.registry import METHODS, TASKS
-from stepedit.training.request import task_defaults
+from stepedit.training.request import preset_values, task_defaults
 
 TABLE_METRICS = {"aor": ("equation",), "aes": ("sequence",), "aec": ("sequence", "equation")}
 
@@ -197,7 +197,7 @@ def setting_of(finished: FinishedRun) -> Setting:
 def _variant(run: RunConfig) -> str:
     """Return the options in which a run differs from its preset, and the preset if it is not the default one."""
     task, method = make_task(run), METHODS[run.method]
-    chosen = preset(run.preset)
+    chosen = preset_values(run.preset, task)
     programmer = chosen.get("programmer", method.default_programmer)
     defaults = TrainingConfig(**(task_defaults(task, programmer) | chosen)).model_dump()
     standard: Any = TASKS[run.task].from_args({})

@@ -48,7 +48,8 @@ class Decoding(BaseModel):
         None,
         ge=0,
         le=1,
-        description="Stop editing a text at the first edit whose confidence is below this.",
+        description="Stop editing a text at the first edit whose confidence is below this; with a list of words, leave "
+        "a word alone if all its edits together are less probable.",
         json_schema_extra={"shown_default": "the model's tuned threshold, or 0"},
     )
     lexicon: Lexicon | None = Field(

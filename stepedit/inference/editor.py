@@ -24,7 +24,7 @@ from stepedit.errors import DataError, UserError
 from stepedit.inference import hub, model_folder
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.onnx_runtime import load_policy
-from stepedit.inference.predict import batch_size, predict
+from stepedit.inference.predict import KEEP_BEAM, batch_size, kept, predict
 from stepedit.methods.base import Method, Policy
 from stepedit.registry import PROGRAMMERS
 from stepedit.tasks.base import Segment
@@ -129,7 +129,7 @@ class Editor:
             raise UserError("expected a list of texts, not a single text")
         vocabulary = self.method.task.vocabulary.opened()
         rows = self._encode(texts, vocabulary, first_line)
-        decoding = resolve(decoding or Decoding(), self.method, self.min_confidence)
+        decoding = self.resolve(decoding)
         outcomes = predict(self.policy, self.method, rows, decoding, trace, vocabulary, keep=self.keep)
         results = [vocabulary.text(outcome.tokens) for outcome in outcomes]
         valid = self._verify(rows, outcomes, results, decoding)
@@ -163,8 +163,24 @@ class Editor:
     def segments(self, texts: Sequence[str]) -> Sequences:
         """Return the segments in which texts are edited; DataError says which text (from 1) cannot be."""
         vocabulary = self.method.task.vocabulary.opened()
-        parts = [self.method.task.segments(row, vocabulary) for row in self._encode(texts, vocabulary)]
-        return Sequences.from_rows([part.tokens for each in parts for part in each])
+        rows = self._encode(texts, vocabulary)
+        parts = [part for row in rows for part in self.method.task.segments(row, vocabulary)]
+        if self.keep is not None:
+            parts = [part for part in (kept(part, self.keep, vocabulary) for part in parts) if part.editable]
+        return Sequences.from_rows([part.tokens for part in parts])
+
+    def resolve(self, decoding: Decoding | None = None) -> Decoding:
+        """Return a decoding with its threshold filled in; UserError if the model does not support it."""
+        resolved = resolve(decoding or Decoding(), self.method, self.min_confidence)
+        if resolved.edits_per_step > 1 and self.keep is not None:
+            raise UserError("this model has a list of words, which it searches with a beam, one edit at a time")
+        if resolved.edits_per_step > 1 and not self.policy.plans:
+            raise UserError("edits_per_step needs a model that was trained to plan (--plan-loss-weight, left to right)")
+        return resolved
+
+    def beam_size(self, decoding: Decoding) -> int:
+        """Return the number of states that are followed for each text; words that a list may know need several."""
+        return decoding.beam_size if self.keep is None else max(KEEP_BEAM, decoding.beam_size)
 
     def refusals(self, texts: Sequence[str]) -> dict[int, str]:
         """Return why texts cannot be edited, by their index; those that can are not in it."""

@@ -9,7 +9,10 @@ from tempfile import TemporaryDirectory
 from stepedit.errors import DataError, UserError
 from stepedit.inference import model_folder
 
-FILES = [model_folder.CONFIG, model_folder.VOCABULARY, model_folder.GRAPH, model_folder.CARD, model_folder.TUNED]
+FILES = [
+    *(model_folder.CONFIG, model_folder.VOCABULARY, model_folder.GRAPH, model_folder.CARD, model_folder.TUNED),
+    *(model_folder.TRAINED_ON, *model_folder.KEEP, model_folder.KEEP_NOTICE),
+]
 
 
 def require_hub() -> None:

@@ -120,8 +120,8 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 - Edit: `stepedit edit {name} "..." --trace`, or `Editor.load("{name}").edit(["..."])`
 - Evaluate: `stepedit evaluate {name}`
 - Training data: {data}
-- `{TRAINED_ON}` has a hash of every training target; `stepedit evaluate {name} --data OTHER` says how many of
-  the pairs it has met
+- `{TRAINED_ON}`, if it is here, has hashes of training targets; `stepedit evaluate {name} --data OTHER` says how many
+  of the pairs it has met
 - Seed {run.seed}, at most {" or ".join(limits_of(run))}; `metrics.jsonl` has the validation scores
 - Training command: `{training_command(run)}`
 - The weights are those with the best validation score. The model is for text of its task only.

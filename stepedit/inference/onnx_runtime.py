@@ -153,6 +153,9 @@ class PointerPolicy:
         """Return up to `size` actions of each text, each given those before it, from one call."""
         inputs = {"ids": texts.ids, "lengths": texts.lengths, "k": np.array([1]), "decisions": np.array(size)}
         actions, log_probs = self.graph.run(["plan_actions", "plan_log_probs"], len(texts), **inputs)
+        decisions, fields = len(actions), len(self.template.fields)
+        self.graph.require(actions.shape == (decisions, len(texts), fields) and 1 <= decisions <= size)
+        self.graph.require(log_probs.shape == (decisions, len(texts)))
         done = (actions == DONE).all(2)
         log_probs = np.where(np.cumsum(done, 0) - done > 0, -np.inf, log_probs)
         return actions.transpose(1, 0, 2), log_probs.T

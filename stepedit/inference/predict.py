@@ -13,7 +13,6 @@ import numpy as np
 
 from stepedit.editing.interpreter import Outcome, Prediction
 from stepedit.editing.sequences import BoolArray, Sequences
-from stepedit.errors import UserError
 from stepedit.inference import beam_search, greedy
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.joining import joined
@@ -46,9 +45,10 @@ def predict(
     """
     vocabulary = vocabulary or method.task.vocabulary
     decoding = resolve(decoding or Decoding(), method)
+    keep = None if decoding.lexicon is not None else keep  # what a person names takes precedence
     segments = [method.task.segments(row, vocabulary) for row in rows]
     if keep is not None:
-        segments = [[_kept(part, keep, vocabulary) for part in parts] for parts in segments]
+        segments = [[kept(part, keep, vocabulary) for part in parts] for parts in segments]
     editable = [part for parts in segments for part in parts if part.editable]
     edited = iter(_predict_segments(policy, method, editable, decoding, trace, vocabulary, progress, keep))
     outcomes = [
@@ -63,7 +63,7 @@ def predict(
     return [joined(*text, trace) for text in zip(segments, outcomes, strict=True)]
 
 
-def _kept(part: Segment, keep: Keep, vocabulary: Vocabulary) -> Segment:
+def kept(part: Segment, keep: Keep, vocabulary: Vocabulary) -> Segment:
     """Return a segment that is not edited if it is a word that stays; what is not in the list may be a name."""
     stays = part.is_word and part.editable and (part.is_name or vocabulary.text(part.tokens) in keep)
     return part._replace(editable=False) if stays else part
@@ -73,7 +73,7 @@ def _to_known(part: Segment, outcome: Outcome, keep: Keep, vocabulary: Vocabular
     """Return an outcome if it is made of known words and, as a whole, probable enough; else the word as it was."""
     if not part.is_word or list(outcome.tokens) == part.tokens:
         return outcome
-    if exp(outcome.score) < min_confidence:
+    if not outcome.truncated and exp(outcome.score) < min_confidence:
         return Outcome(tuple(part.tokens), 0, "confidence")
     known = keep.has_all(vocabulary.text(outcome.tokens))
     return outcome if known else Outcome(tuple(part.tokens), 0, "done")
@@ -155,8 +155,6 @@ def decode(
         candidates = LexiconCandidates(decoding.lexicon, vocabulary)
         verifier = candidates.verify
     elif keep is not None and method.iterative:
-        if decoding.edits_per_step > 1:
-            raise UserError("this model has a list of words, which it searches with a beam, one edit at a time")
         beam_size, verifier = max(KEEP_BEAM, beam_size), partial(_are_known, keep, vocabulary)
     elif not decoding.searches:
         return greedy.run(sources, _next_action(policy, method, decoding), method, trace, min_confidence)
@@ -179,8 +177,6 @@ def _next_action(policy: Policy, method: Method, decoding: Decoding) -> Callable
     size = decoding.edits_per_step
     if size == 1 or (size == 0 and not (policy.plans and method.task.independent_edits)):
         return policy.predict
-    if not policy.plans:
-        raise UserError("edits_per_step needs a model that was trained to plan (--plan-loss-weight, left to right)")
     return PlannedEdits(policy, method.task.template, size or AUTO, decoding.min_confidence or 0.0)
 
 

@@ -2,7 +2,8 @@
 
 For tasks whose edits are independent, and programmers that were trained to plan. `PlannedEdits` takes the place of
 `Policy.predict` in greedy decoding, which sees one action at a time as always: an edit of a plan is answered without
-asking the programmer, as long as the text is what the plan expects. DONE is never taken from a plan.
+asking the programmer, as long as the text is what the plan expects. DONE is never taken from a plan. Plans are known by
+their texts: in the rare case that two texts of a batch become the same one, they continue with the same plan.
 
 Shapes: B texts, N actions of a plan, F fields of an action.
 """

@@ -3,7 +3,7 @@
 There is no vocabulary of positions and no decoder loop. `pointer_network` has the layers; here it is trained and asked.
 
 It is trained to plan: all remaining edits, each given those before it, from one encoding of the state. At inference
-only the first edit of the plan is applied; then the text is encoded again.
+the first edit of the plan is applied and the text is encoded again; `plan` returns the others, too.
 
 Shapes: B states, T tokens with an end token behind the text, P operations, H hidden size, V vocabulary, K edits of a
 plan, J = K + 1 decisions (the last one is DONE), E edits of all plans.

@@ -22,7 +22,6 @@ from starlette.exceptions import HTTPException
 from stepedit import __version__
 from stepedit.config import RunConfig
 from stepedit.errors import UserError
-from stepedit.inference.decoding import resolve
 from stepedit.inference.editor import Editor, EditResult
 from stepedit.inference.model_folder import read_config, read_metrics, user_task_args
 from stepedit.registry import METHODS, TASKS, did_you_mean
@@ -127,9 +126,9 @@ def _add_editing(app: FastAPI, store: ModelStore, batcher: Batcher, limits: Serv
         name = request.model if request.model is not None else next(iter(store.editors), "")
         editor, texts = _find(store, name), request.all_texts()
         _check_size(texts, limits)
-        decoding = resolve(request.decoding(), editor.method, editor.min_confidence)
+        decoding = editor.resolve(request.decoding())
         key = BatchKey(name, decoding, request.trace or request.states, request.states)
-        check = partial(_check_work, editor, texts, request.beam_size, limits)
+        check = partial(_check_work, editor, texts, editor.beam_size(decoding), limits)
         encode = partial(_encode, name, limits.max_response_bytes)
         try:
             body = await batcher.edit(key, texts, http.scope["deadline"], check, encode)

@@ -44,13 +44,14 @@ class Waiting:
 
     key: BatchKey
     texts: Sequence[str]
+    beam_size: int
     answer: asyncio.Future[list[EditResult]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     expired: bool = False  # nobody waits for it any more
 
     @property
     def weight(self) -> int:
         """The work it takes: a beam of size k extends k states by k actions each."""
-        return len(self.texts) * self.key.decoding.beam_size**2
+        return len(self.texts) * self.beam_size**2
 
 
 class Batcher:
@@ -73,7 +74,7 @@ class Batcher:
 
     async def edit(self, key: BatchKey, texts: Sequence[str], deadline: float, check: Check, encode: Encode) -> bytes:
         """Return the encoded results of some texts; BusyError if the queue is full, TimeoutError at the deadline."""
-        waiting = Waiting(key, texts)
+        waiting = Waiting(key, texts, self.editors[key.model].beam_size(key.decoding))
         if self.load + waiting.weight > self.max_queue and self.load:
             raise BusyError
         self.load += waiting.weight

@@ -126,7 +126,7 @@ def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) ->
     """Return the training configuration: what is said, then the preset's values, then the task's defaults."""
     method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
     name = values.get("preset", RunSettings.model_fields["preset"].default)
-    chosen = preset(name) | ({"max_actions": task.paper_max_actions} if name in PAPER_PRESETS else {})
+    chosen = preset_values(name, task)
     chosen = chosen | {name: value for name, value in values.items() if name in TrainingConfig.model_fields}
     programmer = chosen.get("programmer", method.default_programmer)
     PROGRAMMERS[programmer]
@@ -135,6 +135,11 @@ def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) ->
         return config
     largest = max(1, len(dataset.splits["train"]) // MIN_BATCHES)
     return config.model_copy(update={"batch_size": min(config.batch_size, largest)})
+
+
+def preset_values(name: str, task: Task) -> dict[str, Any]:
+    """Return the values of a preset for a task: the paper's also stop where the paper does."""
+    return preset(name) | ({"max_actions": task.paper_max_actions} if name in PAPER_PRESETS else {})
 
 
 def task_defaults(task: Task, programmer: str) -> dict[str, Any]:

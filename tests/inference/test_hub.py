@@ -33,11 +33,13 @@ def test_a_pushed_model_can_be_pulled_and_edits_the_same(
     monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **options: created.append((name, options)))
     monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(tmp_path / name))
-    editor = Editor.load(run)
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / "keep.txt").write_text("word\n")  # words that stay belong to a model
+    editor = Editor.load(copy)
     assert editor.push_to_hub("me/sort").endswith("me/sort")
     assert created == [("me/sort", {"private": True, "exist_ok": True})]
     names = {path.name for path in (tmp_path / "me" / "sort").iterdir()}
-    assert names == {"config.json", "vocabulary.json", "model.onnx", "README.md"}
+    assert names == {"config.json", "vocabulary.json", "model.onnx", "README.md", "trained-on.safetensors", "keep.txt"}
     texts = ["3 2 1", "1 2 3"]
     pulled = Editor.from_pretrained("me/sort")
     assert [one.text for one in pulled.edit(texts)] == [one.text for one in editor.edit(texts)]

@@ -120,3 +120,9 @@ def test_a_missing_lexicon_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"words\.txt: no such file") as caught:
         Decoding(lexicon=tmp_path / "words.txt")
     assert "\n" not in str(caught.value)
+
+
+def test_a_lexicon_takes_the_place_of_a_models_own_word_list() -> None:
+    editor, lexicon = Editor.load("spelling"), Lexicon(["frobnicate"])
+    (result,) = editor.edit(["frobnicatte"], Decoding(lexicon=lexicon, min_confidence=0))
+    assert (result.text, result.valid) == ("frobnicate", True)
