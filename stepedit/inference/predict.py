@@ -53,7 +53,7 @@ def predict(
         [next(edited) if part.editable else Outcome(tuple(part.tokens), 0, True) for part in parts]
         for parts in segments
     ]
-    if keep is not None:
+    if keep is not None and decoding.lexicon is None:  # which says itself what is known
         outcomes = [
             [_to_known(*each, keep, vocabulary, decoding.min_confidence or 0.0) for each in zip(*text, strict=True)]
             for text in zip(segments, outcomes, strict=True)
