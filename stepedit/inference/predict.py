@@ -45,7 +45,6 @@ def predict(
     """
     vocabulary = vocabulary or method.task.vocabulary
     decoding = resolve(decoding or Decoding(), method)
-    keep = None if decoding.lexicon is not None else keep  # what a person names takes precedence
     segments = [method.task.segments(row, vocabulary) for row in rows]
     if keep is not None:
         segments = [[kept(part, keep, vocabulary) for part in parts] for parts in segments]
@@ -55,7 +54,7 @@ def predict(
         [next(edited) if part.editable else Outcome(tuple(part.tokens), 0, "done") for part in parts]
         for parts in segments
     ]
-    if keep is not None:
+    if keep is not None and decoding.lexicon is None:  # which says itself what is known
         outcomes = [
             [_to_known(*each, keep, vocabulary, decoding.min_confidence or 0.0) for each in zip(*text, strict=True)]
             for text in zip(segments, outcomes, strict=True)

@@ -19,6 +19,7 @@ from stepedit.methods.recurrence import Recurrence
 from stepedit.tasks.parallel_text import ParallelText
 from stepedit.text import windows
 from stepedit.text.keep import Keep
+from stepedit.text.lexicon import Lexicon
 from stepedit.text.tokenization import CAP
 
 Rule = Callable[[list[str]], tuple[int, ...] | None]  # the names of a text's tokens -> the next action, if there is one
@@ -243,6 +244,13 @@ def test_an_unknown_word_that_is_written_like_a_name_stays_where_there_is_a_list
     rule: Rule = lambda names: insert(LETTERS, 0, "k") if names[0] == "n" else None  # noqa: E731
     outcome = edit(LETTERS, list(source), rule, keep=Keep(["knock", "see", "it", "pre"]))
     assert "".join(names_of(LETTERS, outcome)) == result
+
+
+def test_a_lexicon_may_know_words_that_the_list_does_not_have() -> None:
+    rule: Rule = lambda names: insert(LETTERS, 0, "k") if names[0] == "n" else None  # noqa: E731
+    row, decoding = LETTERS.vocabulary.ids("nock"), Decoding(lexicon=Lexicon(["knock"]), min_confidence=0)
+    found = predict(RulePolicy(LETTERS, rule), Recurrence(LETTERS), [row], decoding, keep=Keep(["cat"]))
+    assert "".join(names_of(LETTERS, found[0])) == "knock"
 
 
 def test_with_a_list_all_edits_of_a_word_together_must_reach_the_threshold() -> None:

@@ -140,10 +140,6 @@ def test_tuning_on_clean_text_takes_the_lowest_threshold_that_leaves_it_alone(ru
     safe = json.loads((copy / "tuned.json").read_text())
     assert (safe["min_confidence"], safe["clean_lines"], safe["changed_lines"]) == (0, 40, 0)
     assert "clean text left alone" in safe["tuned_for"]
-    clean.write_text("aqa bab\n" * 20 + "abba\n" * 20)  # a q is what this model changes, so there it is not clean
-    refused = stepedit("tune", copy, "--clean", clean, "--max-change-rate", "0.01")
-    assert "no threshold leaves the clean text alone" in refused.stderr or "--max" not in refused.stderr
-    assert json.loads((copy / "tuned.json").read_text())["changed_words"] <= 0.01
     assert "name it with --clean FILE" in stepedit("tune", copy, "--max-change-rate", "0.01").stderr
     assert "no such file" in stepedit("tune", copy, "--clean", tmp_path / "none").stderr
 
