@@ -340,7 +340,7 @@ def test_a_server_without_models_shows_the_learning_curves(browser_page: Page, r
 
 
 def test_the_texts_of_the_steps_are_replayed_with_spaces_and_capitals(browser_page: Page) -> None:
-    store, text = ModelStore.load(["punctuation"]), "see the faq entry on unboundlocalerror for examples"
+    store, text = ModelStore.load(["punctuation"]), "what is the name of the largest river in europe"
     expected = [step.text for step in store["punctuation"].edit([text], trace=True, states=True)[0].steps]
     assert len(expected) > 2
     with served(make_app(store)) as address:
