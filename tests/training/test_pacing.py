@@ -1,5 +1,6 @@
 """The length of a run: a time budget follows the clock, a fixed number of steps stays exact, ranks agree."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,6 @@ import pytest
 
 from stepedit.config import RunConfig
 from stepedit.data.states import States
-from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.evaluation.evaluate import Evaluation
 from stepedit.inference import model_folder
@@ -42,7 +42,7 @@ class FakeTrainer(Trainer):
     def __init__(self, run: RunConfig, folder: Path, pairs: dict[str, Pairs], cost: Callable[[float], float]) -> None:
         self.clock, self.cost, self.validation_cost = FakeClock(), cost, VALIDATION
         self.rates: list[float] = []
-        super().__init__(run, folder, pairs, self.clock)
+        super().__init__(run, folder, pairs, clock=self.clock)
 
     def step(self, states: States) -> float:
         self.rates.append(learning_rate_at(self.state.step, self.state.progress, self.run.training))
@@ -58,8 +58,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeT
 
     def evaluate(policy: Policy, method: Method, pairs: Pairs) -> Evaluation:
         now[-1].clock.now += now[-1].validation_cost
-        outcome = Outcome(np.zeros(0, np.int64), 1, True)
-        return Evaluation([outcome], Sequences.from_rows([]), dict.fromkeys(method.task.metrics, np.zeros(1)))
+        scores = dict.fromkeys(method.task.metrics, np.zeros(1))
+        return Evaluation(Sequences.from_rows([]), method.task.metrics, scores, np.zeros((1, 0), np.int64))
 
     def make_one(cost: Callable[[float], float], **limits: object) -> FakeTrainer:
         run = make_config("aor", "recurrence", batch_size=16, patience=100_000)
@@ -264,9 +264,9 @@ print("steps", trainer.state.step, "validations", len(reports), flush=True)
 """
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    made = subprocess.run(
-        [*torchrun, str(program), str(tmp_path / "run")], capture_output=True, text=True, timeout=120, check=False
-    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [*torchrun, str(program), str(tmp_path / "run")]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert made.returncode == 0, made.stderr
     lines = made.stdout.split("\n")[:-1]
     assert len(lines) == 2
