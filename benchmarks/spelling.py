@@ -24,12 +24,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from math import sqrt
 from pathlib import Path
 from typing import TypeVar
 
 from stepedit.data.dataset import read_splits
 from stepedit.data.readers import Lines
+from stepedit.evaluation.intervals import wilson
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
 from stepedit.text.lexicon import Lexicon
@@ -88,11 +88,10 @@ def correctors(names: Sequence[str], fast: bool) -> Iterator[tuple[str, Correcto
         yield f"{title}, symspellpy's lexicon", model(editor, Decoding(min_confidence=0, lexicon=known))
 
 
-def wilson(successes: int, total: int) -> str:
+def shown(successes: int, total: int) -> str:
     """Return a share and its 95 % interval, in percent."""
-    z, share, n = 1.96, successes / max(1, total), max(1, total)
-    middle, spread = share + z * z / (2 * n), z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
+    share = successes / max(1, total)
+    low, high = wilson(share, max(1, total))
     return f"{share:>6.1%} ({low:.1%} to {high:.1%})"
 
 
@@ -102,8 +101,8 @@ def row(name: str, corrector: Corrector, misspelled: Sequence[Pair], right: Sequ
     results = corrector([source for source, _ in misspelled])
     speed = len(misspelled) / (time.perf_counter() - started)
     corrected = sum(word == target for word, (_, target) in zip(results, misspelled, strict=True))
-    kept = wilson(sum(map(str.__eq__, corrector(right), right)), len(right)) if right else ""
-    return f"{name:<42} {wilson(corrected, len(misspelled)):<24} {kept:<24} {speed:>8,.0f}"
+    kept = shown(sum(map(str.__eq__, corrector(right), right)), len(right)) if right else ""
+    return f"{name:<42} {shown(corrected, len(misspelled)):<24} {kept:<24} {speed:>8,.0f}"
 
 
 def read_other(path: Path) -> list[Pair]:
