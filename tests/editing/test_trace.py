@@ -61,3 +61,29 @@ def test_capitalization_is_a_change_of_its_word() -> None:
     trace = apply_all(row, [(INSERT, POSITION(1), TOKEN(vocabulary.ids(["<Cap>"])[0]))], task.template)
     (change,) = changes(row, trace, vocabulary)
     assert (change.start, change.stop, change.before, change.after) == (1, 3, " b", " B")
+
+
+@pytest.mark.parametrize(
+    ("steps", "confidence"),
+    [
+        ([("delete", 1, None, 0.6)], 0.6),
+        ([("substitute", 0, "x", 0.9), ("substitute", 1, "y", 0.4)], 0.4),
+        ([("substitute", 0, "x", 0.4), ("substitute", 1, "y", 0.9)], 0.4),
+        ([("insert", 1, "x", 0.3), ("substitute", 1, "y", 0.9)], 0.3),
+        ([("insert", 1, "x", 0.9), ("substitute", 1, "y", 0.3)], 0.3),
+    ],
+    ids=["removed token", "neighbors", "neighbors, the other way", "edited again", "edited again, the other way"],
+)
+def test_a_change_is_as_confident_as_its_least_confident_step(
+    steps: list[tuple[str, int, str | None, float]], confidence: float
+) -> None:
+    task = ParallelText(known_tokens=tuple("abcxy"), insertable_tokens=tuple("xy"))
+    row = task.vocabulary.ids(list("abc"))
+    trace, state = list[AppliedAction](), tuple(row)
+    for name, position, token, probability in steps:
+        last = POSITION(position) if token is None else TOKEN(task.vocabulary.ids([token])[0])
+        action = (actions.operation(Operation[name.upper()]), POSITION(position), last)
+        trace.append(describe(state, action, task.template, probability))
+        state = apply(state, trace[-1].edit)
+    (change,) = changes(row, trace, task.vocabulary)
+    assert change.confidence == confidence
