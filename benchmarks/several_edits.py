@@ -19,7 +19,7 @@ from stepedit.inference.editor import Editor
 from stepedit.inference.predict import predict
 
 NUM_TEXTS = 1_500
-SIZES = (1, 0)  # edits from one look; 0: as many as the model is sure of
+SIZES = (1, 0)  # edits from one look; 0: all that the model is confident about
 
 
 def measure(name: str) -> None:

@@ -170,7 +170,7 @@ def _missing_folders(folder: Path) -> list[Path]:
 def _remove_empty(folder: Path, created: list[Path]) -> None:
     """Remove a folder of this process with nothing but a lock in it, and its parents, if they were created for it."""
     if created and list(folder.iterdir()) == [folder / LOCK]:
-        (folder / LOCK).unlink()  # while it is held: whoever waits for it tries again with a new one
+        (folder / LOCK).unlink()  # while it is held: a waiting process tries again with a new one
         with suppress(OSError):  # another process has begun to use one of them
             for each in created:
                 each.rmdir()

@@ -63,7 +63,7 @@ class Decoding(BaseModel):
         ge=0,
         le=64,
         description="Edits to make before the text is read again, where edits are independent and the model was "
-        "trained to plan; 0: as many as it is sure of.",
+        "trained to plan; 0: all that it is confident about.",
     )
 
     @property

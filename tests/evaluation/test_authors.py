@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepedit.data.states import States, states_after
+from stepedit.data.states import states_after
 from stepedit.editing.interpreter import Prediction
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.evaluation.authors import score_as_the_authors
@@ -31,9 +31,6 @@ class RightTags:
     def predict(self, texts: Sequences) -> Prediction:
         symbols = np.array([self.outputs[tuple(row)] for row in texts.rows()])
         return Prediction(symbols, np.zeros(len(texts)))
-
-    def log_prob(self, states: States) -> np.ndarray:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize(("task", "share"), [("aor", 1.0), ("aec", 0.81)])
