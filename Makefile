@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format bench results clean
 
 demo: $(READY)  ## edit, generate data, train and evaluate on a small example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
@@ -24,6 +24,9 @@ format: $(READY)  ## format the code and fix lint errors
 
 bench: $(READY)  ## measure speed, as ratios within one run; written to benchmarks/results.txt
 	$(BIN)/python -m benchmarks
+
+results: $(READY)  ## render the tables of README.md, docs/ and results/ from the files in results/
+	$(BIN)/python -m benchmarks.results
 
 clean:  ## remove .venv, the demo and caches
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from stepedit.errors import UserError, in_our_words, shown
 from stepedit.registry import did_you_mean
 
 Mode = Literal["offline", "online", "augmented", "self-training"]
-EditOrder = Literal["left-to-right", "right-to-left", "random"]
+EditOrder = Literal["left-to-right", "right-to-left", "random", "any"]
 Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "additive", "none"]
 Initialization = Literal["uniform", "normal"]
@@ -24,6 +24,35 @@ MAX_SEED = 2**32 - 1  # what is computed from it fits into 64 bits
 
 # a configuration may come from a downloaded folder: every size has a limit
 MAX_BATCH, MAX_EPOCHS, MAX_COUNT, MAX_THREADS = 1 << 20, 1_000_000, 10**9, 4096
+
+
+class EncoderShape(BaseModel):
+    """The sizes of a pretrained encoder of the BERT or RoBERTa family."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
+
+    vocab_size: int = Field(ge=1, le=1 << 20)
+    hidden_size: int = Field(ge=4, le=4096)
+    num_layers: int = Field(ge=1, le=48)
+    num_heads: int = Field(ge=1, le=64)
+    intermediate_size: int = Field(ge=1, le=16_384)
+    num_positions: int = Field(ge=4, le=16_384)
+    first_position: int = Field(0, ge=0, le=16)
+    type_vocab_size: int = Field(1, ge=1, le=16)
+    layer_norm_eps: float = Field(1e-12, gt=0, le=1e-3)
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.hidden_size % self.num_heads:
+            raise ValueError(f"hidden_size {self.hidden_size} is not divisible by num_heads {self.num_heads}")
+        if self.first_position + 4 > self.num_positions:
+            raise ValueError(f"num_positions {self.num_positions} is too small")
+        return self
+
+    @property
+    def max_length(self) -> int:
+        """The largest number of subwords."""
+        return self.num_positions - self.first_position
 
 
 class TrainingConfig(BaseModel):
@@ -35,6 +64,31 @@ class TrainingConfig(BaseModel):
         "pointer", description="Network: pointer or seq2seq.", json_schema_extra={"shown_default": "by method"}
     )
     architecture: Architecture = Field("transformer", description="Architecture of encoder and decoder.")
+    encoder: str | None = Field(
+        None,
+        description="Pretrained encoder of the BERT or RoBERTa family: a Hugging Face folder or a name on the Hub; for "
+        "text. Sets the defaults of other options.",
+        json_schema_extra={"shown_default": "none: from scratch"},
+    )
+    encoder_shape: EncoderShape | None = None  # read from its folder
+    encoder_learning_rate: float = Field(
+        1e-4,
+        gt=0,
+        le=1,
+        description="Peak learning rate of a pretrained encoder; --learning-rate is that of the heads.",
+    )
+    frozen_layers: int = Field(
+        0,
+        ge=0,
+        le=48,
+        description="Lowest layers of a pretrained encoder that are not trained; its embeddings never are.",
+    )
+    pooling: Literal["mean", "first"] = Field(
+        "mean", description="A token's vector: the mean of its subwords' vectors, or the first."
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Number format in which a pretrained encoder is trained."
+    )
     hidden_size: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
     num_layers: int = Field(
         4,
@@ -78,7 +132,11 @@ class TrainingConfig(BaseModel):
     )
     ema_decay: float = Field(0.998, ge=0, lt=1, description="Decay of the moving average of the weights; 0: none.")
     max_grad_norm: float = Field(5.0, gt=0, le=1e6, description="Gradient clipping: largest L2 norm.")
-    edit_order: EditOrder = Field("left-to-right", description="Which of the remaining edits comes next.")
+    edit_order: EditOrder = Field(
+        "left-to-right",
+        description="Which of the remaining edits comes next. any: each of them is right, and the most probable one is "
+        "made first; pointer only.",
+    )
     plan_loss_weight: float = Field(
         0.0,
         ge=0,
@@ -109,43 +167,61 @@ class TrainingConfig(BaseModel):
         512, ge=1, le=MAX_EPOCHS, description="Epochs without improvement on validation before stopping."
     )
 
+    def chosen(self) -> dict[str, Any]:
+        """Return the options that people set, without those of an encoder if there is none."""
+        unused = (
+            set() if self.encoder else {"encoder", "encoder_learning_rate", "frozen_layers", "pooling", "precision"}
+        )
+        return self.model_dump(exclude={"encoder_shape"} | unused)
+
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.architecture == "transformer" and self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not divisible by num_heads {self.num_heads}")
         if self.architecture != "transformer" and self.bidirectional and self.hidden_size % 2:
             raise ValueError(f"hidden_size {self.hidden_size} is odd: the two directions share it")
+        if self.encoder_shape and (self.architecture, self.hidden_size) != (
+            "transformer",
+            self.encoder_shape.hidden_size,
+        ):
+            raise ValueError("with a pretrained encoder, architecture is transformer and hidden_size the encoder's")
+        if (self.encoder is None) != (self.encoder_shape is None):
+            raise ValueError("encoder and encoder_shape belong together")
         if self.architecture == "transformer" and self.dropout_per_token:
             raise ValueError("dropout_per_token is for recurrent networks; a transformer has one mask per text")
         return self
 
 
+PAPER: dict[str, Any] = {  # what the authors ran; docs/reproduction.md says where that differs from what is printed
+    "programmer": "seq2seq",
+    "architecture": "lstm",
+    "hidden_size": 512,
+    "num_layers": 1,
+    "attention": "additive",
+    "dropout": 0.5,
+    "dropout_per_token": True,
+    "initialization": "normal",
+    "numeric_features": False,
+    "optimizer": "adam",
+    "learning_rate": 1e-4,
+    "warmup_steps": 0,
+    "lr_schedule": "constant",
+    "weight_decay": 0.0,
+    "ema_decay": 0.0,
+    "plan_loss_weight": 0.0,
+    "teacher_forcing": 0.5,
+}
+FAST_SCHEDULE = {"learning_rate": 2e-3, "warmup_steps": 200, "lr_schedule": "cosine", "ema_decay": 0.998}
+
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
     "small": {"hidden_size": 80, "num_layers": 3},
-    "paper": {  # what the authors ran; docs/reproduction.md says where that differs from what is printed
-        "programmer": "seq2seq",
-        "architecture": "lstm",
-        "hidden_size": 512,
-        "num_layers": 1,
-        "attention": "additive",
-        "dropout": 0.5,
-        "dropout_per_token": True,
-        "initialization": "normal",
-        "numeric_features": False,
-        "optimizer": "adam",
-        "learning_rate": 1e-4,
-        "warmup_steps": 0,
-        "lr_schedule": "constant",
-        "weight_decay": 0.0,
-        "ema_decay": 0.0,
-        "plan_loss_weight": 0.0,
-        "teacher_forcing": 0.5,
-    },
+    "paper": PAPER,
+    "paper-fast": PAPER | FAST_SCHEDULE,
 }
 
 
-PAPER_PRESETS = ("paper",)  # also stop editing where the paper does
+PAPER_PRESETS = ("paper", "paper-fast")  # also stop editing where the paper does
 
 
 def preset(name: str) -> dict[str, Any]:
@@ -165,24 +241,27 @@ class RunSettings(BaseModel):
     method: str = Field("recurrence", description="recurrence, tagging or end2end.")
     mode: Mode = Field(
         "online",
-        json_schema_extra={"shown_default": "augmented for recurrence, online for other methods and preset paper"},
+        json_schema_extra={
+            "shown_default": "augmented for recurrence, online for other methods and the paper's presets"
+        },
         description="Training states. offline: sources; online: any state of the trajectory; augmented: any subset of "
         "the edits applied; self-training: augmented, and the model's own verified outputs for new sources.",
     )
     preset: str = Field(
         "base",
-        description="base; small: a smaller, faster network; paper: the paper's network and training. Sets the "
-        "defaults of the options below.",
+        description="base; small: a smaller, faster network; paper: the paper's network and training; paper-fast: its "
+        "network with a shorter schedule. Sets the defaults of the options below.",
     )
     training: TrainingConfig = TrainingConfig()
     data: str | None = Field(
         None,
-        description="Folder of splits, or a .tsv, .csv or .jsonl file of pairs, or - for TSV on standard input.",
+        description="Folder of splits, or a .tsv, .csv, .jsonl or .m2 file of pairs, or - for TSV on standard input.",
         json_schema_extra={"shown_default": "generated"},
     )
     data_hash: str | None = None  # of their content; see `data.location`
-    target_file: str | None = Field(
-        None, description="File of targets, line by line, if --data is a file of sources only."
+    target_file: tuple[str, ...] | None = Field(
+        None,
+        description="File of targets, line by line, if --data is a file of sources only; repeated: several references.",
     )
     source_column: str | None = Field(
         None, description="Name of the source column in --data.", json_schema_extra={"shown_default": "source"}
@@ -198,6 +277,11 @@ class RunSettings(BaseModel):
     )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="Random seed; the same seed gives the same run.")
     device: str = Field("cpu", description="Device of the network: cpu, cuda, cuda:1, mps.")
+
+    @field_validator("target_file", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value or None
 
 
 class Limits(BaseModel):

@@ -156,7 +156,7 @@ def test_everything_but_two_rooms_works_where_torch_cannot_be_imported() -> None
 @every_file
 def test_no_room_asks_for_the_class_of_a_task_method_or_programmer(path: Path) -> None:
     classes = {"Task", "Method", "Programmer", "Recurrence", "Tagging", "End2end", "SinglePassMethod", "Pointer"}
-    classes |= {"SeqToSeq", "ParallelText", "ArithmeticTask", "OpenVocabulary", "OnnxPointer"}
+    classes |= {"SeqToSeq", "ParallelText", "ArithmeticTask", "EquationTask", "OpenVocabulary", "OnnxPointer"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             asked = {inner.id for inner in ast.walk(node.args[1]) if isinstance(inner, ast.Name)}

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from stepedit.arithmetic import equations
 from stepedit.arithmetic.counting import count_true, left_sides
 from stepedit.arithmetic.equations import MINUS, PLUS, SMALLEST
+from stepedit.arithmetic.floating_point import as_the_authors, check_floats
 from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.errors import DataError
 
@@ -50,26 +51,38 @@ def check_setting(numbers: int, length: int) -> None:
 
 
 def sample(
-    size: int, numbers: int, length: int, rng: np.random.Generator, progress: Progress | None = None
+    size: int,
+    numbers: int,
+    length: int,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    authors: bool = False,
 ) -> Sequences:
-    """Return `size` true equations with distinct left sides; DataError with their number if there are fewer."""
+    """Return `size` true equations with distinct left sides; DataError with their number if there are fewer.
+
+    `authors`: only those that the paper's authors generate. Their number is exact where all left sides are tried, and
+    an estimate elsewhere.
+    """
     check_setting(numbers, length)
+    if authors:
+        check_floats(numbers, length)
     if size < 1:
         raise DataError(f"size must be at least 1, not {size:,}")
     space = left_sides(numbers, length)
     if space <= SMALL_SPACE:
-        return _choose(size, numbers, length, rng)
+        return _choose(size, numbers, length, rng, authors)
     pool, drawn, hits = Sequences.from_rows([]), 0, 0
     while len(pool) < size:
         fresh: list[Sequences] = []
         # near the end most hits are repeats: take many at a time, or removing them would cost more than drawing
         wanted = max(size - len(pool), size // 16)
         while wanted > 0:
-            fresh.append(_true_ones(_draw(CHUNK, numbers, length, rng), numbers))
+            fresh.append(_true_ones(_draw(CHUNK, numbers, length, rng), numbers, authors))
             wanted, drawn, hits = wanted - len(fresh[-1]), drawn + 2 * CHUNK, hits + len(fresh[-1])
             _refuse_too_rare(size, numbers, length, drawn, hits)
-            if hits and size > space * hits // drawn // 2 and _most_are_wanted(size, numbers, length, drawn, hits):
-                return _choose(size, numbers, length, rng)
+            most = hits and size > space * hits // drawn // 2
+            if most and _most_are_wanted(size, numbers, length, drawn, hits, authors):
+                return _choose(size, numbers, length, rng, authors)
             if progress:
                 progress(min(len(pool) + sum(map(len, fresh)), size), size)
         pool = Sequences.join([pool, *fresh]).distinct()
@@ -86,10 +99,10 @@ def _refuse_too_rare(size: int, numbers: int, length: int, drawn: int, hits: int
         )
 
 
-def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int) -> bool:
+def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int, authors: bool) -> bool:
     """Return whether to try all left sides; DataError if there are fewer equations than wanted."""
     space = left_sides(numbers, length)
-    total = count_true(numbers, length)
+    total = count_true(numbers, length) if not authors else None
     estimate = space * hits // drawn
     if total is not None and size > total:
         raise _too_many(size, numbers, length, f"exactly {total:,}")
@@ -98,12 +111,12 @@ def _most_are_wanted(size: int, numbers: int, length: int, drawn: int, hits: int
     return space <= LARGE_SPACE
 
 
-def _choose(size: int, numbers: int, length: int, rng: np.random.Generator) -> Sequences:
+def _choose(size: int, numbers: int, length: int, rng: np.random.Generator, authors: bool) -> Sequences:
     """Return `size` of all equations, in random order."""
-    total = count_true(numbers, length)
+    total = count_true(numbers, length) if not authors else None
     if total is not None and size > total:
         raise _too_many(size, numbers, length, f"exactly {total:,}")
-    every = _all_true(numbers, length)
+    every = _all_true(numbers, length, authors)
     if size > len(every):
         raise _too_many(size, numbers, length, f"exactly {len(every):,}")
     return every.take(rng.choice(len(every), size, replace=False))
@@ -116,7 +129,7 @@ def _too_many(size: int, numbers: int, length: int, found: str) -> DataError:
     )
 
 
-def _all_true(numbers: int, length: int) -> Sequences:
+def _all_true(numbers: int, length: int, authors: bool) -> Sequences:
     """Return every equation of the setting, part by part: the first few codes vary within a part, the rest is fixed."""
     axes = [range(numbers), *[range(4 * numbers)] * (length - 2)]
     inner = 1
@@ -127,7 +140,7 @@ def _all_true(numbers: int, length: int) -> Sequences:
     parts = []
     for fixed in product(*axes[inner:]):
         codes[inner:] = np.array(fixed, np.int64)[:, None]
-        parts.append(_true_ones(codes, numbers))
+        parts.append(_true_ones(codes, numbers, authors))
     return Sequences.join(parts)
 
 
@@ -139,7 +152,7 @@ def _draw(size: int, numbers: int, length: int, rng: np.random.Generator) -> Cod
     return codes
 
 
-def _true_ones(codes: Codes, numbers: int) -> Sequences:
+def _true_ones(codes: Codes, numbers: int, authors: bool = False) -> Sequences:
     """Return the equations among some left sides and their opposites (every plus a minus, every minus a plus).
 
     At most one of the two has a value in the allowed range. The right residue for one prime makes that nearly certain;
@@ -160,7 +173,8 @@ def _true_ones(codes: Codes, numbers: int) -> Sequences:
         passed = np.flatnonzero(_residues(codes, numbers, prime) == values)
         codes, values = codes[:, passed], values[passed]
     codes = codes.T
-    return equations.write(operators[codes[:, 0]] == MINUS, integers[codes], operators[codes[:, 1:]], values)
+    found = equations.write(operators[codes[:, 0]] == MINUS, integers[codes], operators[codes[:, 1:]], values)
+    return as_the_authors(found, numbers) if authors else found
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer.models import OptionInfo
 
 from stepedit.config import MAX_SEED, PRESETS
-from stepedit.errors import UserError
+from stepedit.errors import DataError, UserError
 from stepedit.registry import TASKS, load_plugins
 
 if TYPE_CHECKING:
@@ -53,14 +56,44 @@ def mark_text(argument: str) -> str:
 
 
 def with_plugins(command: Command) -> Command:
-    """Return the command with an option --plugin; the files are loaded before it runs."""
+    """Return the command with an option --plugin, whose files are loaded before it runs; its errors name flags."""
+    parameters = _parameters(command)
 
     def call(plugin: list[Path] | None, **values: Any) -> None:
         load_plugins(plugin or [])
-        command(**values)
+        given = [each for each in parameters if values[each.name] != each.default]
+        with _naming_flags({each.name: flag for each in given if (flag := _flag(each))}):
+            command(**values)
 
     extra = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
-    return _with_signature(call, command, [*_parameters(command), extra])
+    return _with_signature(call, command, [*parameters, extra])
+
+
+def _flag(parameter: inspect.Parameter) -> str | None:
+    """Return the flag of an option; None for an argument."""
+    info = next((each for each in get_args(parameter.annotation) if isinstance(each, OptionInfo)), None)
+    if info is None:
+        return None
+    named = (info.param_decls or ())[:1]
+    return named[0].partition("/")[0] if named else f"--{parameter.name.replace('_', '-')}"
+
+
+@contextmanager
+def _naming_flags(flags: dict[str, str]) -> Iterator[None]:
+    """Name options by their flags in errors raised inside: `--hidden-size: must be at least 4, not 2`.
+
+    A name of one word may be a word of the message, so it is only replaced before a colon. Errors that begin with a
+    file keep the names that are written there.
+    """
+    try:
+        yield
+    except UserError as error:
+        message = str(error)
+        for name, flag in flags.items():
+            begin = "^" if isinstance(error, DataError) else r"(?<![\w-])" if "_" in name else "(?:^|(?<=: ))"
+            message = re.sub(begin + name + (r"(?!\w)" if "_" in name else "(?=: )"), flag, message)
+        error.args = (message, *error.args[1:])
+        raise
 
 
 def with_options(into: str, *models: type[BaseModel], skip: Sequence[str] = ()) -> Callable[[Command], Command]:
@@ -113,8 +146,10 @@ def _kind(name: str, annotation: Any) -> tuple[type, list[str]]:
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if get_origin(annotation) is Literal:
         return str, [str(value) for value in get_args(annotation)]
-    if name in ("lexicon", "target_file"):
+    if name in ("lexicon", "keep"):
         return Path, []
+    if get_origin(annotation) is tuple:
+        return list[str], []
     return annotation if annotation in (bool, int, float) else str, []
 
 
@@ -122,8 +157,12 @@ def _default(name: str, field: FieldInfo) -> str | bool:
     """Return what --help shows as the default, with the values of presets that differ."""
     extra = field.json_schema_extra
     usual = extra.get("shown_default") if isinstance(extra, dict) else field.default
-    others = [f"{preset}: {values[name]}" for preset, values in PRESETS.items() if name in values]
-    return "; ".join([str(usual), *others]) if usual is not None else False
+    others: dict[str, list[str]] = {}  # value -> the presets that have it
+    for preset, values in PRESETS.items():
+        if name in values:
+            others.setdefault(str(values[name]), []).append(preset)
+    parts = [f"{', '.join(presets)}: {value}" for value, presets in others.items()]
+    return "; ".join([str(usual), *parts]) if usual is not None else False
 
 
 def require_torch(what: str) -> None:
@@ -137,6 +176,15 @@ def make_decoding(values: dict[str, Any]) -> Decoding:
     from stepedit.inference.decoding import Decoding
 
     return Decoding(**values)
+
+
+def hint_at_beam(decoding: Decoding) -> None:
+    """Say on standard error that --verify has nothing to choose from without a beam."""
+    if decoding.verify and decoding.beam_size == 1:
+        typer.echo(
+            "stepedit: --verify chooses among the results of a beam, of which there is one; add --beam-size 10",
+            err=True,
+        )
 
 
 def make_task(name: str, numbers: int | None, length: int | None, task_args: Sequence[str] | None) -> Task:

@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepedit.cli.arguments import TEXT_MARK, RunFolder, make_decoding, with_options
+from stepedit.cli.arguments import TEXT_MARK, RunFolder, hint_at_beam, make_decoding, with_options
+from stepedit.data.m2 import format_m2
 from stepedit.errors import DataError, LineError, UserError
 from stepedit.files import BYTE_ORDER_MARK
 from stepedit.inference import corpus
@@ -50,6 +51,7 @@ class Job:
     trace: bool
     as_json: bool
     states: bool
+    as_m2: bool
     strict: bool  # stop at the first line that cannot be edited
     arguments: bool  # the texts are arguments: nothing is edited if one of them cannot be
 
@@ -63,6 +65,9 @@ def edit(
         bool, typer.Option("--json", help="Print a JSON object per text, with its steps and, for text, its changes.")
     ] = False,
     states: Annotated[bool, typer.Option("--states", help="With --json: also the whole text after each step.")] = False,
+    as_m2: Annotated[
+        bool, typer.Option("--m2", help="Print the edits in M2, with tokens between spaces, instead of texts.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first line of standard input that cannot be edited.")
     ] = False,
@@ -75,13 +80,16 @@ def edit(
     A line of standard input that cannot be edited is printed unchanged, with a warning on standard error (--json: with
     "error" and the reason). Blank lines and line ends are kept. Results that the task's verifier rejects are printed,
     too, and named on standard error (--trace: marked, --json: \"valid\": false).
+    With --m2 each text is a sentence (S) with its edits (A, type UNK, annotator 0; noop if there are none).
 
     Example: stepedit edit aor "6 10 9 5 2" --trace
     """
     if states and not as_json:
         raise UserError("--states is for --json; --trace shows the text at each step")
-    job = Job(run, tuple(sorted(decoding.items())), trace, as_json, states, strict, bool(texts))
-    _load(job.run, job.decoding)  # a wrong name or option is reported before anything is read
+    if as_m2 and (as_json or trace):
+        raise UserError(f"--m2 and {'--json' if as_json else '--trace'} are two forms of output; choose one")
+    job = Job(run, tuple(sorted(decoding.items())), trace, as_json, states, as_m2, strict, bool(texts))
+    hint_at_beam(_load(job.run, job.decoding)[1])  # a wrong name or option is reported before anything is read
     lines = ((text.removeprefix(TEXT_MARK), "\n") for text in texts) if texts else _standard_input()
     if num_workers == 1 or texts:
         outputs: Generator[Output] = (_edit(job, batch, first) for batch, first in corpus.batches(lines))
@@ -149,6 +157,9 @@ def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
         if job.strict and bad:
             batch, failure = batch[: bad[0]], f"line {first + bad[0] + 1}: {reasons[bad[0]]}"
         results = edit([text for index, (text, _) in enumerate(batch) if index not in reasons])
+    numbers = [first + index + 1 for index in range(len(batch)) if index not in reasons]
+    unwritten = _unwritten(results) if job.as_m2 else set()
+    results = [replace(one, text=one.source) if row in unwritten else one for row, one in enumerate(results)]
     separator, found = editor.method.task.vocabulary.separator, iter(results)
     printed = [
         _print_refused(text, end, reasons[index], job) if index in reasons else _print(next(found), end, job, separator)
@@ -156,10 +167,21 @@ def _edit(job: Job, batch: Sequence[corpus.Line], first: int) -> Output:
     ]
     bad_lines = [(first + index + 1, reason) for index, reason in reasons.items() if reason and not failure]
     warnings = [f"line {number}: {reason}; it is printed unchanged" for number, reason in bad_lines]
+    warnings += [f"line {numbers[row]}: M2 cannot have its correction; it is left unchanged" for row in unwritten]
     marked = job.trace or job.as_json or decoding.lexicon is not None
-    numbers = (first + index + 1 for index in range(len(batch)) if index not in reasons)
     rejected = [(number, one.text) for number, one in zip(numbers, results, strict=True) if one.valid is False]
     return Output(printed, warnings, [] if marked else rejected, failure)
+
+
+def _unwritten(results: Sequence[EditResult]) -> set[int]:
+    """Return which results have an edit that M2 cannot express."""
+    found = set[int]()
+    for row, one in enumerate(results):
+        try:
+            format_m2(one.source, [one.text])
+        except DataError:
+            found.add(row)
+    return found
 
 
 def _refused(editor: Editor, texts: Sequence[str]) -> dict[int, str]:
@@ -176,6 +198,8 @@ def _refused(editor: Editor, texts: Sequence[str]) -> dict[int, str]:
 
 def _print_refused(text: str, end: str, reason: str, job: Job) -> str:
     """Return what to print for a line that is not edited."""
+    if job.as_m2:
+        return format_m2(text, [text])
     if not job.as_json:
         return text + (end or "\n" if job.trace else end)
     readable = text.encode(errors="surrogateescape").decode(errors="replace")
@@ -187,6 +211,8 @@ def _print(result: EditResult, end: str, job: Job, separator: str) -> str:
         return json.dumps(result.as_dict()) + "\n"
     if job.trace:
         return _draw(result, separator)
+    if job.as_m2:
+        return format_m2(result.source, [result.text])
     if not sys.stdout.isatty():
         return result.text + end
     from stepedit.cli.display import visible

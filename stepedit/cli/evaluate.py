@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from stepedit.cli.arguments import RunFolder, make_decoding, with_options
+from stepedit.cli.arguments import RunFolder, hint_at_beam, make_decoding, with_options
 from stepedit.cli.display import aligned, console
 from stepedit.cli.progress import progress_bar
 from stepedit.errors import UserError
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from stepedit.evaluation.scores import RunScores
 
 MAX_GROUPS = 12  # in a table
+LABELS = {  # of the metrics of text: each says which scorer it is from
+    "exact": "exact match",
+    "precision": "edit precision (words, stepedit)",
+    "recall": "edit recall (words, stepedit)",
+    "f0.5": "edit F0.5 (words, stepedit)",
+    "gleu": "GLEU (stepedit)",
+    "false_alarms": "false alarms, lower is better",
+    "cer": "character error rate, lower is better",
+    "chrf": "chrF (sacrebleu)",
+    "errant_precision": "ERRANT precision",
+    "errant_recall": "ERRANT recall",
+    "errant_f0.5": "ERRANT F0.5",
+}
 
 
 @with_options("decoding", Decoding)
@@ -27,7 +40,11 @@ def evaluate(
     run: RunFolder,
     data: Annotated[Path | None, typer.Option(help="Other pairs than the run's own.", show_default=False)] = None,
     target_file: Annotated[
-        Path | None, typer.Option(help="File of targets, if --data is a file of sources only.", show_default=False)
+        list[Path] | None,
+        typer.Option(
+            help="File of targets, if --data is a file of sources only; repeated: several references.",
+            show_default=False,
+        ),
     ] = None,
     source_column: Annotated[
         str | None, typer.Option(help="Name of the source column in --data.", show_default="the run's")
@@ -40,6 +57,9 @@ def evaluate(
     ] = False,
     split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="test")] = None,
     chrf: Annotated[bool, typer.Option("--chrf", help="Also chrF, for text; needs the extra [chrf].")] = False,
+    errant: Annotated[
+        bool, typer.Option("--errant", help="Also ERRANT's F0.5 and error types, for English; needs the extra [gec].")
+    ] = False,
     scoring: Annotated[
         str,
         typer.Option(
@@ -52,6 +72,10 @@ def evaluate(
     decoding: dict[str, Any],
 ) -> None:
     """Score a model on a split: all metrics with 95 % confidence intervals, by number of edits and by length.
+
+    Text: edit precision, recall and F0.5 in words, GLEU, exact match and false alarms (texts changed that no reference
+    changes), beside two baselines: doing nothing, and the most frequent replacement of each word in training. Of
+    several references (M2, lists in JSONL, several --target-file) the best one counts for each text.
 
     Predictions are written to predictions-SPLIT.jsonl in the run's folder, scores to scores-SPLIT.json. The decoding is
     part of the names (scores-SPLIT-beam-K.json), and so are other pairs (scores-other-NAME-HASH-all.json). A model that
@@ -66,18 +90,30 @@ def evaluate(
 
     folder = model_folder.find(run)
     config = model_folder.read_config(folder)
-    if chrf and not model_folder.make_task(config).open_vocabulary:
-        raise UserError(f"chrF is for text; task {config.task} has metrics of its own")
+    if (chrf or errant) and not model_folder.make_task(config).open_vocabulary:
+        raise UserError(f"{'chrF' if chrf else 'ERRANT'} is for text; task {config.task} has metrics of its own")
     if chrf and find_spec("sacrebleu") is None:
         raise UserError("chrF needs sacrebleu: pip install 'stepedit[chrf]'")
     chosen, other, location = make_decoding(decoding), None, None
     if data is not None:
         columns = source_column or config.source_column, target_column or config.target_column
-        other = datasets.read(data, *columns, target_file).splits
-        location = Location(data, target_file)
+        other = datasets.read(data, *columns, target_file or ()).splits
+        location = Location(data, tuple(target_file or ()))
+    hint_at_beam(chosen)
     split = split or ("all" if other and set(other) == {"all"} else "test")
     with progress_bar(f"editing {split}") as progress:
-        result = scores.evaluate(folder, split, chosen, other, progress, chrf, location, changed_data, scoring)  # type: ignore[arg-type]
+        result = scores.evaluate(
+            folder,
+            split,
+            chosen,
+            other,
+            progress,
+            chrf,
+            location,
+            changed_data,
+            scoring,  # type: ignore[arg-type]
+            errant,
+        )
     if as_json:
         console().print(Text(result.model_dump_json()))
     else:
@@ -108,36 +144,54 @@ def _show(result: RunScores) -> None:
         rows[0].append("paper, test")
         for row in rows[1:]:
             row.append(f"{result.paper[row[0]]:.2%}" if row[0] in result.paper else "")
-    out.print(aligned(rows))
-    if result.summary:
+    # text has a table of its own, with the baselines
+    out.print(_summary(result) if result.summary else aligned(rows))
+    if result.errant_types:
         out.print(Text())
-        out.print(_summary(result))
+        out.print(_errant_types(result))
+    grouped = LABELS["exact"] if result.summary and result.grouped_metric == "sequence" else result.grouped_metric
     for title, groups in (("edits needed", result.by_edits), ("source length", result.by_length)):
-        table = [[title, "pairs", result.grouped_metric]]
+        table = [[title, "pairs", grouped]]
         table += [[group, f"{count:,}", f"{mean:.2%}"] for group, count, mean in ranges(groups)]
         out.print(Text())
         out.print(aligned(table))
 
     if result.by_seen:
-        table = [["trained on", "pairs", result.grouped_metric]]
+        table = [["trained on", "pairs", grouped]]
         table += [[name, f"{count:,}", f"{mean:.2%}"] for name, (count, mean) in result.by_seen.items()]
         out.print(Text())
         out.print(aligned(table))
 
 
 def _summary(result: RunScores) -> Text:
-    """Return the edit metrics of text, each with its interval."""
-    table = [["metric", *(part for kind in result.summary for part in (kind, "95 % interval"))]]
-    for name in next(iter(result.summary.values())):
-        row = [name]
-        for figures in result.summary.values():
-            value, low, high = figures[name]
-            row += [f"{value:.2%}", "" if low is None or high is None else f"{low:.2%} to {high:.2%}"]
-        table.append(row)
+    """Return the metrics of text with their intervals, beside those of the baselines."""
+    from stepedit.evaluation.baselines import MOST_FREQUENT
+
+    edited, *baselines = result.summary
+    table = [["metric", edited, "95 % interval", *baselines]]
+    for name, (value, low, high) in result.summary[edited].items():
+        interval = "" if low is None or high is None else f"{low:.2%} to {high:.2%}"
+        others = [f"{result.summary[system][name][0]:.2%}" for system in baselines]
+        table.append([LABELS.get(name, name), f"{value:.2%}", interval, *others])
     text = aligned(table)
-    if result.edit_unit == "char":
-        text.append("\nedits by character; not comparable with word-level figures")
+    if result.unchanged:
+        changed = round(result.summary[edited]["false_alarms"][0] * result.unchanged)
+        text.append(f"\nfalse alarms: {changed:,} of {result.unchanged:,} texts that need no change were changed")
+    if MOST_FREQUENT not in result.summary:
+        text.append(f"\n{MOST_FREQUENT}: not available, because the model's training pairs are not here")
     return text
+
+
+def _errant_types(result: RunScores) -> Text:
+    """Return the edits of each error type of ERRANT, the most frequent in the reference first."""
+    from stepedit.evaluation.edit_metrics import EditCounts
+
+    table = [["ERRANT type", "predicted", "reference", "correct", "precision", "recall", "F0.5"]]
+    for name, numbers in sorted(result.errant_types.items(), key=lambda each: (-each[1][1], each[0])):
+        counts = EditCounts(*numbers)
+        rates = (counts.precision, counts.recall, counts.f_score())
+        table.append([name, *(f"{number:,}" for number in numbers), *(f"{rate:.2%}" for rate in rates)])
+    return aligned(table)
 
 
 def _ends(result: RunScores) -> str:
@@ -149,8 +203,10 @@ def _headline(result: RunScores) -> str:
     parts = [f"{result.task} {result.method} {result.mode}, {result.split}: {result.pairs:,} pairs"]
     parts += [f"of {result.data}"] * (result.data is not None and not result.own_data)
     parts += [f"beam size {result.beam_size}"] * (result.beam_size > 1)
+    parts += [f"up to {result.references} references"] * (result.references > 1)
     parts += ["the authors' scoring"] * (result.scoring == "authors")
     parts += ["verified"] * result.verify + ["with a lexicon"] * result.lexicon
+    parts += ["with a keep list"] * result.keep + ["code kept"] * result.keep_code
     parts += [f"edits per step {result.edits_per_step or 'auto'}"] * (result.edits_per_step != 1)
     parts += [f"min. confidence {result.min_confidence:.0%}"] * (result.min_confidence > 0)
     return ", ".join(parts)

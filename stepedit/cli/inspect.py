@@ -25,18 +25,22 @@ MAX_DRAWN = 1_000  # tokens
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="Folder of splits, or a .tsv, .csv or .jsonl file of pairs.")],
+    path: Annotated[Path, typer.Argument(help="Folder of splits, or a .tsv, .csv, .jsonl or .m2 file of pairs.")],
     task: Annotated[
         str | None, typer.Option(help="Use the edits of this task.", show_default="the task in dataset.json")
     ] = None,
     pairs: Annotated[int, typer.Option(min=0, help="Number of pairs to show.")] = 3,
     source_column: Annotated[str | None, typer.Option(help="Name of the source column.", show_default="source")] = None,
     target_column: Annotated[str | None, typer.Option(help="Name of the target column.", show_default="target")] = None,
+    target_file: Annotated[
+        list[Path] | None,
+        typer.Option(help="File of targets, if PATH is a file of sources only; repeated: several references."),
+    ] = None,
 ) -> None:
     """Describe a data set: sizes, lengths, vocabulary, edits per pair, and a few pairs with their edits marked.
 
     Without a task, tokens are words and punctuation marks, each with the space before it, and the edits are a shortest
-    script of insertions, deletions and substitutions of tokens.
+    script of insertions, deletions and substitutions of tokens. Each reference of a source is a pair.
     """
     from stepedit.data import dataset as datasets
     from stepedit.inference import model_folder
@@ -45,7 +49,7 @@ def inspect(
         model_folder.require_model(path)
         data = model_folder.read_config(path).data or "generated"
         raise DataError(f"{path} is a run, not a data set; its data: {data}")
-    dataset = datasets.read(path, source_column, target_column)
+    dataset = datasets.read(path, source_column, target_column, target_file or ())
     with located(str(path)):
         setting = datasets.task_of(dataset, task)
     if path.is_dir() and (message := datasets.overlap_warning(dataset, setting is None or setting.open_vocabulary)):
@@ -81,12 +85,16 @@ def _tokens(text: str, setting: Task | None) -> list[str]:
 
 
 def _sizes(splits: dict[str, Lines], counts: dict[str, list[int]], setting: Task | None) -> Text:
-    rows = [["split", "pairs", "source tokens", "target tokens", "need no edit", "edits per pair"]]
+    several = any(lines.groups for lines in splits.values())
+    rows = [
+        ["split", *["texts"] * several, "pairs", "source tokens", "target tokens", "need no edit", "edits per pair"]
+    ]
     for name, lines in splits.items():
         unchanged = counts[name].count(0)
         rows.append(
             [
                 name,
+                *[f"{len(lines.texts()):,}"] * several,
                 f"{len(lines):,}",
                 _spread([len(_tokens(line, setting)) for line in lines.sources]),
                 _spread([len(_tokens(line, setting)) for line in lines.targets]),

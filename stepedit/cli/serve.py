@@ -33,6 +33,16 @@ def serve(
     watch: Annotated[
         list[Path] | None, typer.Option(help="Also show the learning curves of this run; may be repeated.")
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of words, phrases and patterns that no edit touches, for all requests to models of text.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_code: Annotated[
+        bool, typer.Option("--keep-code", help="Keep addresses, paths, code and numbers, for all requests, too.")
+    ] = False,
     threads: Annotated[
         int | None,
         typer.Option(min=1, max=MAX_THREADS, help="CPU threads for editing.", show_default="all cores but one"),
@@ -48,6 +58,7 @@ def serve(
         raise UserError("serving needs FastAPI and uvicorn: pip install 'stepedit[serve]'")
     import uvicorn
 
+    from stepedit.inference.decoding import Decoding
     from stepedit.inference.model_folder import read_config
     from stepedit.inference.onnx_runtime import available_threads
     from stepedit.server.app import make_app
@@ -55,10 +66,11 @@ def serve(
 
     for folder in watch or []:
         read_config(folder)
+    keeping = Decoding(keep=keep, keep_code=keep_code)
     # one core is left for the requests, or both would wait for each other
     threads = threads or max(1, available_threads() - 1)
     store = ModelStore.load(runs or [], threads) if runs or not watch else ModelStore({})
-    app = make_app(store, watch or [], allowed_hosts=[host, *(allowed_host or [])])
+    app = make_app(store, watch or [], allowed_hosts=[host, *(allowed_host or [])], keeping=keeping)
     gc.collect()
     gc.freeze()  # what is loaded stays: collections that hold up all threads need not look at it
     config = uvicorn.Config(

@@ -33,7 +33,9 @@ def sweep(
     grid: Annotated[
         str,
         typer.Argument(
-            help="table, numbers, length, num-examples, edit-order, or a YAML file of lists.", show_default=False
+            help="table, table-one-network, paper-curves, numbers, length, num-examples, edit-order, or a YAML file of "
+            "lists.",
+            show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the runs' folders.")] = Path("runs"),
@@ -70,9 +72,11 @@ def sweep(
 
     Examples: stepedit sweep table --budget 6h; stepedit sweep length --task aor --set mode=online --budget 2h
 
-    table: the paper's 18 cells. numbers, length, num-examples: its analysis over N, L and D. edit-order: which edit
-    comes first. A grid file has names of options with a value or a list of values each. A sweep can be stopped or
-    killed at any moment: the same command continues it. `stepedit report` shows the results.
+    table: the paper's 18 cells. table-one-network: the same with one encoder-decoder for the three methods, and
+    Recurrence with the pointer. paper-curves: the table with the network that the authors trained. numbers, length,
+    num-examples: its analysis over N, L and D. edit-order: which edit comes first. A grid file has names of options
+    with a value or a list of values each. A sweep can be stopped or killed at any moment: the same command continues
+    it. `stepedit report` shows the results.
     """
     require_torch("a sweep")
     from stepedit.experiments import estimate, executors

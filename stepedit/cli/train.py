@@ -14,7 +14,9 @@ from stepedit.config import Limits, RunSettings, TrainingConfig
 from stepedit.registry import TASKS
 
 
-@with_options("options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training", "data_hash"))
+@with_options(
+    "options", RunSettings, Limits, TrainingConfig, skip=("task", "task_args", "training", "data_hash", "encoder_shape")
+)
 def train(
     task: Annotated[str | None, typer.Argument(help=f"Task: {', '.join(TASKS.known())}.", show_default=False)] = None,
     *,

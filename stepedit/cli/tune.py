@@ -66,6 +66,11 @@ def tune(
                 "precision": choice.counts.precision,
                 "recall": choice.counts.recall,
                 "f0.5": choice.counts.f_score(),
+                **(
+                    {"changed_words": rates.word_rate, "changed_lines": rates.line_rate}
+                    if (rates := choice.clean)
+                    else {}
+                ),
             }
             for choice in choices
         ]
@@ -78,6 +83,10 @@ def tune(
         figures = [f"{counts.precision:.2%}", f"{counts.recall:.2%}", f"{counts.f_score():.2%}"]
         table.append([f"{choice.min_confidence:.4g}", *figures, "<- chosen" * (choice is found)])
     out.print(aligned(table))
+    if rates := found.clean:
+        words = f"{rates.changed_words:,} of {rates.words:,} words ({rates.word_rate:.2%})"
+        lines = f"{rates.changed_lines:,} of {rates.lines:,} lines ({rates.line_rate:.2%})"
+        out.print(Text(f"changed in the clean text: {words}, {lines}"))
 
 
 def _clean_text(path: Path | None, max_change_rate: float | None, max_changed_lines: float | None) -> CleanText | None:

@@ -8,7 +8,7 @@ A data set is a folder of `{train,val,test}_{x,y}.txt`, one text a line, tokens 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -133,14 +133,14 @@ def read(
     path: Path,
     source_column: str | None = None,
     target_column: str | None = None,
-    target_file: Path | None = None,
+    target_files: Sequence[Path] = (),
 ) -> Dataset:
     """Read a folder of splits, or a file of pairs as one split called `all`; named columns must exist.
 
-    With `target_file`, sources and targets are two files, line by line.
+    With `target_files`, sources and the references of each are files of their own, line by line.
     """
-    if target_file is not None:
-        return Dataset({"all": read_parallel(path, target_file)}, path=f"{path}, {target_file}")
+    if target_files:
+        return Dataset({"all": read_parallel(path, target_files)}, path=", ".join(map(str, (path, *target_files))))
     if path.is_dir():
         return _read_folder(path)
     if not path.exists():
@@ -149,10 +149,13 @@ def read(
 
 
 def read_splits(
-    data: str, target_file: str | None = None, source_column: str | None = None, target_column: str | None = None
+    data: str,
+    target_files: Sequence[str | Path] | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
 ) -> Dataset:
     """Read a data set in splits; pairs without splits are split by family, always in the same way."""
-    dataset = read(Path(data), source_column, target_column, Path(target_file) if target_file else None)
+    dataset = read(Path(data), source_column, target_column, [Path(file) for file in target_files or ()])
     if set(dataset.splits) != {"all"}:
         return dataset
     return Dataset(split_by_family(dataset.splits["all"]), dataset.card, dataset.path)
@@ -219,12 +222,34 @@ class Loaded:
     pairs: dict[str, Pairs]
     read: dict[str, Lines] = field(default_factory=dict)  # nothing if they were generated
 
+    @classmethod
+    def encode(cls, task: Task, splits: Mapping[str, Lines], whole: str | None = None) -> Loaded:
+        """Encode splits; in split `whole` lines are not cut, and a source with several references is one pair."""
+        encoded = {
+            name: lines.texts().encode(task, whole=True) if name == whole else lines.encode(task)
+            for name, lines in splits.items()
+        }
+        return cls(task, encoded, dict(splits))
+
     def lines(self, name: str) -> Lines:
         """Return a split as text; where tokens are separated by spaces, by one each."""
         if self.task.open_vocabulary and name in self.read:
             return self.read[name]
         pairs, decode = self.pairs[name], self.task.vocabulary.decode
         return Lines(decode(pairs.sources), decode(pairs.targets))
+
+    def references(self, name: str) -> list[list[str]] | None:
+        """Return all references of each pair of a split that is whole; None if every pair has one, its target."""
+        lines = self.read.get(name)
+        if lines is None or lines.groups is None:
+            return None
+        references = lines.references()
+        if len(references) != len(self.pairs[name]):
+            raise DataError(
+                f"{lines.file}: a text with several references is scored as a whole, and one is too long for that; "
+                "split the texts into sentences"
+            )
+        return references
 
 
 def load_splits(run: RunSettings, task: Task, folder: Path | None = None) -> dict[str, Pairs]:
@@ -240,17 +265,15 @@ def load(
     folder: Path | None = None,
     changed: bool = False,
 ) -> Loaded:
-    """Return the splits of a run, read or generated again from its seed; the lines of split `whole` are not cut.
+    """Return the splits of a run, read or generated again from its seed; split `whole` is to be scored: see `Loaded`.
 
     `task` must be the one that the pairs are used with, not an equal one. The data are also looked for in the run's
     folder. DataError if they are not those that the run was trained on, unless `changed`.
     """
     if run.data is not None:
         place = location.of_run(run, folder, changed)
-        target_file = str(place.target_file) if place.target_file else None
-        dataset = read_splits(str(place.data), target_file, run.source_column, run.target_column)
-        encoded = {name: lines.encode(task, name == whole) for name, lines in dataset.splits.items()}
-        return Loaded(task, encoded, dataset.splits)
+        dataset = read_splits(str(place.data), place.target_files, run.source_column, run.target_column)
+        return Loaded.encode(task, dataset.splits, whole)
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
     return Loaded(task, split_pairs(pairs, run.seed, run.disjoint_sources))
 

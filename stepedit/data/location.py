@@ -20,19 +20,20 @@ SHORT_NAME, SHORT_HASH = 40, 8  # characters
 
 @dataclass(frozen=True)
 class Location:
-    """A folder of splits, a file of pairs, or two parallel files."""
+    """A folder of splits, a file of pairs, or parallel files: sources and one or more of targets."""
 
     data: Path
-    target_file: Path | None = None
+    target_files: tuple[Path, ...] = ()
 
     def exists(self) -> bool:
         """Whether the data are there."""
-        return self.data.exists() and (self.target_file is None or self.target_file.exists())
+        return all(path.exists() for path in (self.data, *self.target_files))
 
     def hash(self) -> str:
         """Return the SHA-256 of a file or, of several files, that of a list of theirs, as `sha256sum` writes it."""
-        if self.target_file is not None:
-            files = {"source": self.data, "target": self.target_file}
+        if self.target_files:
+            names = ["target", *(f"target{number}" for number in range(1, len(self.target_files)))]
+            files = {"source": self.data, **dict(zip(names, self.target_files, strict=True))}
         elif self.data.is_dir():
             files = {name: self.data / name for name in SPLIT_FILES if (self.data / name).exists()}
         else:
@@ -69,11 +70,12 @@ def of_run(run: RunSettings, folder: Path | None, changed: bool = False) -> Loca
 
 def _places(run: RunSettings, folder: Path | None) -> list[Location]:
     """Return where the data of a run may be: where they were, or in its folder; never relative to where one is."""
-    paths = [Path(path) for path in (run.data, run.target_file) if path]
-    found = [Location(*paths)] if all(path.is_absolute() for path in paths) else []
+    data, *targets = (Path(path) for path in (str(run.data), *(run.target_file or ())))
+    paths = [Location(data, tuple(targets))] if all(path.is_absolute() for path in (data, *targets)) else []
     if folder is not None:
-        found += [Location(*(folder / path for path in paths)), Location(*(folder / path.name for path in paths))]
-    return found
+        paths.append(Location(folder / data, tuple(folder / path for path in targets)))
+        paths.append(Location(folder / data.name, tuple(folder / path.name for path in targets)))
+    return paths
 
 
 def _hash(path: Path) -> str:

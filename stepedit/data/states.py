@@ -20,6 +20,7 @@ from stepedit.editing.interpreter import Prediction, actions_for, splice
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.errors import UserError
 
+BUCKET = 16  # batches of texts that are sorted by length together
 SOURCE_RATE = 0.5  # share of augmented states that are sources: the hardest ones
 
 
@@ -55,7 +56,8 @@ class States:
     def actions(self, template: Template) -> IntArray:
         """Return the actions (B, F) that a programmer should predict."""
         at = (np.arange(len(self)), self.next_edit)
-        return actions_for(EditBatch(*(part[at] for part in self.current_edits())), self.done(), template)
+        edits = EditBatch(*(part[at] for part in self.current_edits()))
+        return actions_for(edits, self.done(), template, self.texts)
 
 
 def sample_states(
@@ -86,12 +88,22 @@ def sample_states(
     return states_where(pairs.take(rows), chosen, applied & chosen.present, ranks)
 
 
+def by_length(rows: IntArray, lengths: IntArray, batch_size: int, rng: np.random.Generator) -> IntArray:
+    """Return shuffled rows such that texts of similar length are in one batch, and batches in random order."""
+    size = batch_size * BUCKET
+    chunks = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+    ordered = np.concatenate([chunk[np.argsort(lengths[chunk], kind="stable")] for chunk in chunks])
+    whole = len(rows) // batch_size * batch_size
+    batches = ordered[:whole].reshape(-1, batch_size)
+    return np.concatenate([rng.permutation(batches).ravel(), ordered[whole:]])
+
+
 def _ranks(scripts: Scripts, order: EditOrder, rng: np.random.Generator) -> IntArray:
     """Return (B, K) the rank of each edit in the order of application."""
     columns = np.broadcast_to(np.arange(scripts.starts.shape[1]), scripts.starts.shape)
     if order == "right-to-left":
         return scripts.counts[:, None] - 1 - columns
-    if order == "random":
+    if order in ("random", "any"):
         return np.argsort(np.argsort(np.where(scripts.present, rng.random(columns.shape), 2), axis=1), axis=1)
     return columns
 
@@ -156,5 +168,5 @@ class ExpertPolicy:
         active = self.scripts.take(np.flatnonzero(self.scripts.counts >= self.turn))
         index = np.full(len(active), self.turn)
         self.turn += 1
-        actions = actions_for(active.at(index), index == active.counts, self.template)
+        actions = actions_for(active.at(index), index == active.counts, self.template, texts)
         return Prediction(actions, np.zeros(len(actions)))

@@ -1,15 +1,18 @@
 """Actions: what a programmer predicts. A template says how many symbols an action has and what each one means.
 
-A symbol is one integer that carries its kind in its two lowest bits: a token of the text, a position, or an operation.
-So an action can be checked on its own, whatever output vocabulary the programmer has.
+A symbol is one integer that carries its kind in its two lowest bits: a token of the text, a position, an operation, or
+an affix rule. So an action can be checked on its own, whatever output vocabulary the programmer has.
 
     task   template                          an action       what it does
     aor    (position, token)                 pos_0 -         insert `-` before position 0
     aes    (first, last, token)              pos_9 pos_13 7  replace positions 9 .. 13 by 7
     aec    (operation, position, token)      delete pos_5 pos_5
     sort   (operation, position)             swap pos_1      swap positions 1 and 2
+    text   (operation, first, last, token)   delete pos_2 pos_5 pos_2
 
-DONE in every field ends the editing. An action that does not fit the template or the text is skipped.
+A network names a word form by its rule. Before the interpreter, which has no vocabulary, sees the action, the policy
+replaces the rule by the form itself (`inference.word_forms`). DONE in every field ends the editing. An action that does
+not fit the template or the text is skipped.
 
 This module reads an action for one state; the interpreter does the same for batches.
 """
@@ -17,14 +20,16 @@ This module reads an action for one state; the interpreter does the same for bat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 
 from stepedit.editing.edits import Edit
+from stepedit.editing.sequences import BoolArray, IntArray
 
-TOKEN, POSITION, OPERATION = range(3)
+TOKEN, POSITION, OPERATION, RULE = range(4)
 Field = Literal["operation", "position", "first", "last", "token"]
+RulesBetween = Callable[[IntArray, IntArray, BoolArray], IntArray]  # old ids, new ids, where -> rules, -1: none
 
 
 class Operation(IntEnum):
@@ -36,6 +41,10 @@ class Operation(IntEnum):
     SUBSTITUTE = 3
     REPLACE = 4  # a span of any size by one token
     SWAP = 5  # two neighboring tokens
+    TRANSFORM = 6  # a word into another form of it, by an affix rule
+
+
+SPANNING = frozenset({Operation.DELETE, Operation.REPLACE})  # with fields for both ends, the others name one position
 
 
 def symbol(kind: int, payload: int) -> int:
@@ -70,6 +79,8 @@ class Template:
     operations: tuple[Operation, ...]  # without an operation field, the only one
     tokens: frozenset[int]  # ids
     copies: bool = False  # whether an action may also insert any token of the text
+    num_rules: int = 0  # affix rules that a transformation may use
+    rules_between: RulesBetween | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if "operation" not in self.fields and len(self.operations) != 1:
@@ -89,6 +100,8 @@ class Template:
         if named & 3 != OPERATION or named >> 2 not in self.operations or first & 3 != POSITION or last & 3 != POSITION:
             return None
         start, end, size = first >> 2, last >> 2, len(state)
+        if start != end and named >> 2 not in SPANNING:
+            return None
         inserted = values.get("token", NOTHING)
         fits = inserted & 3 == TOKEN and (inserted >> 2 in self.tokens or (self.copies and inserted >> 2 in state))
         no_token = values.get("token", first) == first
@@ -97,23 +110,25 @@ class Template:
                 return Edit(start, start, (inserted >> 2,))
             case Operation.SUBSTITUTE | Operation.REPLACE if fits and 0 <= start <= end < size:
                 return Edit(start, end + 1, (inserted >> 2,))
-            case Operation.DELETE if no_token and 0 <= start < size:
-                return Edit(start, start + 1, ())
+            case Operation.DELETE if no_token and 0 <= start <= end < size:
+                return Edit(start, end + 1, ())
+            case Operation.TRANSFORM if inserted & 3 == TOKEN and inserted >> 2 > 0 and 0 <= start < size:
+                return Edit(start, start + 1, (inserted >> 2,))
             case Operation.SWAP if no_token and 0 <= start < size - 1:
                 return Edit(start, start + 2, (state[start + 1], state[start]))
         return None
 
     def operation_of(self, edit: Edit[int]) -> Operation:
-        """Return the operation that makes an edit, from the edit's form."""
+        """Return the operation that makes an edit, from the edit's form; a word form is a substitution here."""
         if len(self.operations) == 1:
             return self.operations[0]
         if edit.start == edit.stop:
             return Operation.INSERT
         if len(edit.tokens) == 2:
             return Operation.SWAP
-        if edit.stop - edit.start > 1:
-            return Operation.REPLACE
-        return Operation.SUBSTITUTE if edit.tokens else Operation.DELETE
+        if not edit.tokens:
+            return Operation.DELETE
+        return Operation.REPLACE if edit.stop - edit.start > 1 else Operation.SUBSTITUTE
 
     def operation_named(self, action: Sequence[int]) -> Operation:
         """Return the operation of an action that fits."""
@@ -132,6 +147,8 @@ def format_symbol(part: int, name: Callable[[int], str]) -> str:
         return f"pos_{payload}"
     if kind == OPERATION and payload in tuple(Operation):
         return f"<{Operation(payload).name.lower()}>"
+    if kind == RULE and payload >= 0:
+        return f"rule_{payload}"
     if kind != TOKEN or payload <= 0:
         return "?"
     try:

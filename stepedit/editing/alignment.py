@@ -116,6 +116,40 @@ def with_swaps(scripts: Scripts, sources: Sequences) -> Scripts:
     return Scripts.gather(present & ~taken, starts, scripts.stops + crosses, both)
 
 
+def with_runs(scripts: Scripts) -> Scripts:
+    """Merge edits that touch: a run of tokens is deleted, or replaced by one token, in one edit.
+
+    Where a run becomes several tokens, only the deletions in it are merged.
+    """
+    return Scripts.from_rows([_merged(scripts.row(index)) for index in range(len(scripts))])
+
+
+def _merged(script: list[Edit[int]]) -> list[Edit[int]]:
+    groups = list[list[Edit[int]]]()
+    for edit in script:
+        last = groups[-1][-1] if groups else None
+        if last is not None and edit.start == last.start + len(last.tokens):
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    return [edit for group in groups for edit in _merged_group(group)]
+
+
+def _merged_group(group: list[Edit[int]]) -> list[Edit[int]]:
+    """Return the edits of a changed region in as few as a template with spans can name."""
+    tokens = [token for edit in group for token in edit.tokens]
+    removed = sum(edit.stop - edit.start for edit in group)
+    if len(tokens) <= 1 and removed:
+        return [Edit(group[0].start, group[0].start + removed, tuple(tokens))]
+    merged = list[Edit[int]]()
+    for edit in group:
+        if merged and not edit.tokens and not merged[-1].tokens:
+            merged[-1] = Edit(edit.start, merged[-1].stop + edit.stop - edit.start, ())
+        else:
+            merged.append(edit)
+    return merged
+
+
 @dataclass(frozen=True)
 class OptimalEdits:
     """M single-token edits, each of one text of a batch."""

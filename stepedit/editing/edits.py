@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, map_ids
 
@@ -31,6 +32,30 @@ class Edit(Generic[Token]):
     start: int
     stop: int
     tokens: tuple[Token, ...]
+
+
+def edit_spans(source: Sequence[Token], text: Sequence[Token]) -> list[Edit[Token]]:
+    """Return the spans of a source that a text replaces, left to right; adjacent changes are one.
+
+    Positions are those of the source, so that edits of several texts can be compared.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    for block in Levenshtein.opcodes(source, text):
+        if block.tag == "equal":
+            continue
+        start, begin = block.src_start, block.dest_start
+        if found and found[-1][1] == start and found[-1][3] == begin:
+            start, _, begin, _ = found.pop()
+        found.append((start, block.src_end, begin, block.dest_end))
+    return [Edit(start, stop, tuple(text[begin:end])) for start, stop, begin, end in found]
+
+
+def apply_spans(source: Sequence[Token], spans: Sequence[Edit[Token]]) -> tuple[Token, ...]:
+    """Return a source with spans replaced that are in order and do not overlap."""
+    result = tuple(source)
+    for edit in reversed(spans):  # rightmost first, so that earlier positions stay valid
+        result = apply(result, edit)
+    return result
 
 
 class EditBatch(NamedTuple):
@@ -92,6 +117,19 @@ class Scripts:
         inserted[front] = tokens[present]
         ordered = (first[:, 1:] >= (first + widths)[:, :-1]) | ~front[:, 1:]
         return cls(first, last, inserted, widths, counts, left_to_right=bool(ordered.all()))
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[Edit[int]]]) -> Scripts:
+        """Pad lists of edits."""
+        counts = np.array([len(row) for row in rows], np.int64)
+        edits = [edit for row in rows for edit in row]
+        present = np.arange(int(counts.max(initial=0))) < counts[:, None]
+        starts, stops = np.zeros((2, *present.shape), np.int64)
+        tokens = np.full((*present.shape, max((len(edit.tokens) for edit in edits), default=1) or 1), PAD)
+        starts[present], stops[present] = [edit.start for edit in edits], [edit.stop for edit in edits]
+        padded = [[*edit.tokens, *[PAD] * (tokens.shape[2] - len(edit.tokens))] for edit in edits]
+        tokens[present] = np.array(padded, np.int64).reshape(len(edits), tokens.shape[2])
+        return cls.gather(present, starts, stops, tokens)
 
     def take(self, rows: IntArray) -> Scripts:
         """Return the scripts of some rows."""

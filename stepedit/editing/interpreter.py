@@ -17,7 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from stepedit.editing import edits
-from stepedit.editing.actions import DONE, NOTHING, OPERATION, POSITION, TOKEN, Operation, Template, operation
+from stepedit.editing.actions import (
+    DONE,
+    NOTHING,
+    OPERATION,
+    POSITION,
+    SPANNING,
+    TOKEN,
+    Operation,
+    Template,
+    operation,
+)
 from stepedit.editing.edits import Edit, EditBatch
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
 
@@ -44,7 +54,7 @@ class StepResult(NamedTuple):
 class AppliedAction:
     """One action and what it changed, in token ids; `editing.trace.Step` is its form with strings."""
 
-    operation: str  # insert, delete, substitute, replace, swap, rewrite or skip
+    operation: str  # insert, delete, substitute, replace, swap, transform, rewrite or skip
     start: int | None  # None if it was skipped
     before: tuple[int, ...]  # tokens removed at start
     after: tuple[int, ...]  # tokens inserted at start
@@ -114,19 +124,20 @@ def edits_of(actions_BF: IntArray, texts: Sequences, template: Template) -> tupl
     start, end = first >> 2, last >> 2
     well_formed = (named & 3 == OPERATION) & (first & 3 == POSITION) & (last & 3 == POSITION) & (start >= 0)
     has_token = (inserted & 3 == TOKEN) & _allowed(inserted >> 2, texts.ids, template)
-    in_span = has_token & (start <= end) & (end < lengths_B)
+    inside = (start <= end) & (end < lengths_B)
     no_token = values.get("token", first) == first
     cases = {  # operation: (whether it fits, its stop, its number of tokens)
         Operation.INSERT: (has_token & (start <= lengths_B), start, 1),
-        Operation.SUBSTITUTE: (in_span, end + 1, 1),
-        Operation.REPLACE: (in_span, end + 1, 1),
-        Operation.DELETE: (no_token & (start < lengths_B), start + 1, 0),
+        Operation.SUBSTITUTE: (has_token & inside, end + 1, 1),
+        Operation.REPLACE: (has_token & inside, end + 1, 1),
+        Operation.DELETE: (no_token & inside, end + 1, 0),
         Operation.SWAP: (no_token & (start < lengths_B - 1), start + 2, 2),
+        Operation.TRANSFORM: ((inserted & 3 == TOKEN) & (inserted >> 2 > 0) & inside, end + 1, 1),
     }
     valid, stop, width = np.zeros_like(has_token), np.zeros_like(start), np.zeros_like(start)
     for which in template.operations:
         fits, its_stop, its_width = cases[which]
-        chosen = well_formed & fits & (named >> 2 == which)
+        chosen = well_formed & fits & (named >> 2 == which) & ((start == end) | (which in SPANNING))
         valid, stop, width = valid | chosen, np.where(chosen, its_stop, stop), width + chosen * its_width
     start = np.where(valid, start, 0)
     tokens_BM = np.where(width > 0, inserted >> 2, PAD)[:, None]
@@ -158,27 +169,41 @@ def _token_table(tokens: frozenset[int]) -> BoolArray:
     return table
 
 
-def actions_for(batch: EditBatch, done_B: BoolArray, template: Template) -> IntArray:
-    """Return the actions (B, F) that name these edits, or DONE."""
+def actions_for(batch: EditBatch, done_B: BoolArray, template: Template, texts: Sequences | None = None) -> IntArray:
+    """Return the actions (B, F) that name these edits, or DONE; with the texts, word forms are transformations."""
     first = batch.starts * 4 + POSITION
+    operations_B = operations_of(batch, template, texts)
     columns = {
-        "operation": operations_of(batch, template) * 4 + OPERATION,
+        "operation": operations_B * 4 + OPERATION,
         "position": first,
         "first": first,
-        "last": (batch.stops - 1) * 4 + POSITION,
+        "last": np.where(np.isin(operations_B, list(SPANNING)), batch.stops - 1, batch.starts) * 4 + POSITION,
         "token": np.where(batch.widths == 1, batch.tokens[:, 0] * 4 + TOKEN, first),
     }
     return np.where(done_B[:, None], DONE, np.stack([columns[name] for name in template.fields], 1))
 
 
-def operations_of(batch: EditBatch, template: Template) -> IntArray:
-    """Return the operation of each edit: `Template.operation_of` batched."""
+def operations_of(batch: EditBatch, template: Template, texts: Sequences | None = None) -> IntArray:
+    """Return the operation of each edit: `Template.operation_of` batched; with the texts, of word forms too."""
     if len(template.operations) == 1:
         return np.full_like(batch.starts, template.operations[0])
-    changed = np.where(batch.widths > 0, int(Operation.SUBSTITUTE), int(Operation.DELETE))
-    changed = np.where(batch.stops - batch.starts > 1, int(Operation.REPLACE), changed)
+    spans = batch.stops - batch.starts
+    changed = np.where(spans > 1, int(Operation.REPLACE), int(Operation.SUBSTITUTE))
+    if texts is not None and template.num_rules:
+        changed = np.where(rules_of(batch, template, texts) >= 0, int(Operation.TRANSFORM), changed)
+    changed = np.where(batch.widths > 0, changed, int(Operation.DELETE))
     changed = np.where(batch.widths == 2, int(Operation.SWAP), changed)
-    return np.where(batch.stops == batch.starts, int(Operation.INSERT), changed)
+    return np.where(spans == 0, int(Operation.INSERT), changed)
+
+
+def rules_of(batch: EditBatch, template: Template, texts: Sequences) -> IntArray:
+    """Return the affix rule of each edit, (B,) or (B, K), that makes a word into another form of it; -1 for others."""
+    if template.rules_between is None:
+        return np.full_like(batch.starts, -1)
+    single = (batch.widths == 1) & (batch.stops - batch.starts == 1)
+    starts = batch.starts.reshape(len(texts), -1).clip(0, max(texts.ids.shape[1] - 1, 0))
+    old = np.take_along_axis(texts.widened(1).ids, starts, 1).reshape(batch.starts.shape)
+    return template.rules_between(old, batch.tokens[..., 0], single)
 
 
 def splice(texts: Sequences, batch: EditBatch) -> Sequences:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import IntArray, Pairs, Sequences
-from stepedit.evaluation.edit_metrics import count_table, f_score
+from stepedit.evaluation.edit_metrics import count_table, count_words, f_score
 from stepedit.evaluation.intervals import Figure, bootstrap, wilson
 from stepedit.evaluation.metrics import CORPUS_METRICS, METRICS, ZERO_ONE, Scores
 from stepedit.inference.decoding import Decoding
@@ -16,6 +17,8 @@ from stepedit.inference.predict import predict
 from stepedit.methods.base import Method, Policy
 from stepedit.tasks.base import Progress, Task
 from stepedit.text.keep import Keep
+
+References = Sequence[Sequence[str]]  # one or more of each text
 
 
 @dataclass(frozen=True)
@@ -54,18 +57,40 @@ def evaluate_pairs(
     decoding: Decoding | None = None,
     progress: Progress | None = None,
     keep: Keep | None = None,
+    references: References | None = None,
 ) -> Evaluation:
-    """Edit the sources of these pairs and compute all metrics of the task; words of `keep` stay."""
+    """Edit the sources of these pairs and compute all metrics of the task; words of `keep` stay.
+
+    Text may have several `references`; then the target is the first of them.
+    """
     outcomes = predict(policy, method, pairs.sources.rows(), decoding, progress=progress, keep=keep)
-    return score(method.task, Sequences.from_rows([outcome.tokens for outcome in outcomes]), pairs, outcomes)
+    predictions = Sequences.from_rows([outcome.tokens for outcome in outcomes])
+    return score(method.task, predictions, pairs, outcomes, references)
 
 
-def score(task: Task, predictions: Sequences, pairs: Pairs, outcomes: list[Outcome] | None = None) -> Evaluation:
-    """Return all metrics of a task for these predictions."""
+def score(
+    task: Task,
+    predictions: Sequences,
+    pairs: Pairs,
+    outcomes: list[Outcome] | None = None,
+    references: References | None = None,
+) -> Evaluation:
+    """Return all metrics of a task for these predictions; a text with several `references` may equal any of them."""
     scores = {name: METRICS[name](predictions, pairs) for name in task.metrics if name in METRICS}
+    if references is not None and "sequence" in scores:
+        texts = zip(references, task.vocabulary.decode(predictions), strict=True)
+        scores["sequence"] = np.array([text in each for each, text in texts], np.float64)
     counted = any(name in CORPUS_METRICS for name in task.metrics)
-    counts = count_table(pairs, predictions) if counted else np.zeros((len(pairs), 0), np.int64)
+    counts = _counts(task, predictions, pairs, references) if counted else np.zeros((len(pairs), 0), np.int64)
     return Evaluation(predictions, task.metrics, scores, counts, outcomes or [])
+
+
+def _counts(task: Task, predictions: Sequences, pairs: Pairs, references: References | None) -> IntArray:
+    """Return (B, 3) the edits of each text: in words or, with a vocabulary of its own, in the task's tokens."""
+    if not task.open_vocabulary:
+        return count_table(pairs.sources.rows(), [[row] for row in pairs.targets.rows()], predictions.rows())
+    sources, targets, texts = map(task.vocabulary.decode, (pairs.sources, pairs.targets, predictions))
+    return count_words(sources, references or [[target] for target in targets], texts)
 
 
 def breakdown(scores: Scores, groups: IntArray) -> dict[int, tuple[int, float]]:

@@ -4,7 +4,8 @@
     predictions-SPLIT.jsonl  one line per pair
 
 The decoding is part of the name, and so are data that are not the run's own:
-scores-test-beam-10-verified.json, scores-test-confidence-0.9.json, scores-other-NAME-HASH-all.json.
+scores-test-beam-10-verified.json, scores-test-confidence-0.9.json, scores-other-NAME-HASH-all.json. The authors'
+scoring has a file of its own: scores-test-authors.json.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, get_args
@@ -20,17 +22,18 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from stepedit.config import RunConfig, checked
-from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning
+from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning, read_splits
 from stepedit.data.location import Location, label, of_run
 from stepedit.data.readers import Lines
 from stepedit.editing.interpreter import StopReason
 from stepedit.editing.sequences import BoolArray, IntArray, Pairs
 from stepedit.editing.trace import Step
 from stepedit.errors import DataError, DataWarning, UserError, located
-from stepedit.evaluation import edit_metrics
+from stepedit.evaluation import errant_scorer
 from stepedit.evaluation.authors import score_as_the_authors
-from stepedit.evaluation.evaluate import Evaluation, breakdown, evaluate_pairs
+from stepedit.evaluation.evaluate import Evaluation, References, breakdown, evaluate_pairs
 from stepedit.evaluation.paper import paper_result
+from stepedit.evaluation.text_summary import text_summary
 from stepedit.files import read_json, write_atomic
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding
@@ -73,6 +76,8 @@ class RunScores(BaseModel):
     verify: bool
     min_confidence: float
     lexicon: bool = False
+    keep: bool = False
+    keep_code: bool = False
     edits_per_step: int = 1
     scoring: Scoring = "own"
     data: str | None = None  # name of the file or folder; None: generated
@@ -92,8 +97,11 @@ class RunScores(BaseModel):
     training_seconds: float
     training_finished: bool
     examples: list[Example]
-    edit_unit: str = ""  # for text: what edits are counted in, char or word
-    summary: dict[str, dict[str, tuple[float, float | None, float | None]]] = {}  # edit metrics, and of copied sources
+    edit_unit: str = ""  # for text: what edits are counted in: word; in files of 0.2 also char
+    summary: dict[str, dict[str, tuple[float, float | None, float | None]]] = {}  # metrics of text, also of baselines
+    references: int = 1  # the most that a text has
+    unchanged: int = 0  # texts that no reference changes
+    errant_types: dict[str, tuple[int, int, int]] = {}  # predicted, reference and correct edits of each type of ERRANT
 
 
 def evaluate(
@@ -106,6 +114,7 @@ def evaluate(
     location: Location | None = None,
     changed_data: bool = False,
     scoring: Scoring = "own",
+    errant: bool = False,
 ) -> RunScores:
     """Score a run on a split of its own data, or of other pairs, and write the scores to its folder.
 
@@ -124,8 +133,9 @@ def evaluate(
         splits = _encoded(task, data, split)
     if split not in splits.pairs:
         raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs)}")
-    pairs = splits.pairs[split]
-    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress, editor.keep)
+    pairs, references = splits.pairs[split], splits.references(split)
+    annotate = errant_scorer.load() if errant else None  # before anything is edited
+    evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress, editor.keep, references)
     if scoring == "authors":
         if decoding.searches or task.open_vocabulary:
             raise UserError("the authors' scoring is for their tasks and greedy decoding")
@@ -145,20 +155,25 @@ def evaluate(
         scores = scores.model_copy(update=_seen(scores, evaluation, task, pairs, trained))
     _warn(scores, editor.run, splits, trained, own_data)
     if task.open_vocabulary:
-        table = edit_metrics.compare(task.vocabulary, pairs, evaluation.predictions, chrf)
-        unit = str(editor.run.task_args.get("level", ""))
-        scores = scores.model_copy(update={"summary": table, "edit_unit": unit})
+        train = _training_lines(editor.run, path, splits, own_data)
+        update = text_summary(task.vocabulary, pairs, evaluation.predictions, references, train, chrf, annotate)
+        scores = scores.model_copy(update=update)
     if model_folder.is_shipped(path):
         return scores  # the models that come with stepedit are not changed
-    name = f"{split}{decoding.suffix()}" + "-authors" * (scoring == "authors")
+    name = _name(split, decoding, scoring)
     if not own_data:
         name = f"{label(scores.data or 'pairs', digest or '')}-{name}"
     try:
-        _write_predictions(path / f"predictions-{name}.jsonl", task.vocabulary, pairs, evaluation)
+        _write_predictions(path / f"predictions-{name}.jsonl", task.vocabulary, pairs, evaluation, references)
         write_atomic(path / f"scores-{name}.json", scores.model_dump_json(indent=1).encode())
     except OSError as error:
         warnings.warn(f"{path}: the scores were not written: {error.strerror}", DataWarning, stacklevel=2)
     return scores
+
+
+def _name(split: str, decoding: Decoding, scoring: Scoring) -> str:
+    """Return what names the files of scores on a run's own data."""
+    return f"{split}{decoding.suffix()}" + "-authors" * (scoring == "authors")
 
 
 def _hash_of(pairs: Pairs) -> str:
@@ -167,9 +182,10 @@ def _hash_of(pairs: Pairs) -> str:
     return sha256(b"".join(sides)).hexdigest()
 
 
-def read_scores(folder: Path, split: str = "test") -> RunScores | None:
+def read_scores(folder: Path, split: str = "test", scoring: Scoring = "own") -> RunScores | None:
     """Return the scores of greedy decoding at the model's threshold; None if there are none, DataError if damaged."""
-    path = folder / f"scores-{split}{Decoding(min_confidence=model_folder.read_tuned(folder)).suffix()}.json"
+    decoding = Decoding(min_confidence=model_folder.read_tuned(folder))
+    path = folder / f"scores-{_name(split, decoding, scoring)}.json"
     if not path.exists():
         return None
     value = read_json(path)
@@ -205,6 +221,8 @@ def _scores(
         verify=decoding.verify,
         min_confidence=decoding.min_confidence or 0.0,
         lexicon=decoding.lexicon is not None,
+        keep=decoding.keep is not None,
+        keep_code=decoding.keep_code,
         edits_per_step=decoding.edits_per_step,
         headline=task.objective,
         metrics={name: evaluation.figure(name) for name in evaluation.metrics},
@@ -223,7 +241,19 @@ def _scores(
 
 def _encoded(task: Task, data: dict[str, Lines], split: str) -> Loaded:
     """Return other pairs with the split to score encoded."""
-    return Loaded(task, {split: data[split].encode(task, whole=True)} if split in data else {}, data)
+    encoded = {split: data[split]} if split in data else {}
+    return replace(Loaded.encode(task, encoded, whole=split), read=data)
+
+
+def _training_lines(run: RunConfig, folder: Path, splits: Loaded, own_data: bool) -> Lines | None:
+    """Return the training pairs of a run, as they were; None if they are not here."""
+    if own_data:
+        return splits.lines("train") if "train" in splits.pairs else None
+    try:
+        place = of_run(run, folder)
+    except DataError:
+        return None
+    return read_splits(str(place.data), place.target_files, run.source_column, run.target_column).splits.get("train")
 
 
 def _trained_on(folder: Path, splits: Loaded, own_data: bool) -> TrainedOn | None:
@@ -316,13 +346,16 @@ def _examples(editor: Editor, pairs: Pairs, correct: BoolArray, needed: BoolArra
     ]
 
 
-def _write_predictions(path: Path, vocabulary: Vocabulary, pairs: Pairs, evaluation: Evaluation) -> None:
+def _write_predictions(
+    path: Path, vocabulary: Vocabulary, pairs: Pairs, evaluation: Evaluation, references: References | None
+) -> None:
     texts = (vocabulary.decode(side) for side in (pairs.sources, pairs.targets, evaluation.predictions))
     lines = [
         json.dumps(
             {
                 "source": source,
                 "target": target,
+                **({"references": references[index]} if references else {}),
                 "prediction": prediction,
                 "stop_reason": outcome.stop_reason,
                 "steps": outcome.steps,

@@ -11,7 +11,7 @@ would have stayed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ import numpy as np
 
 from stepedit.data.dataset import load_splits
 from stepedit.editing.interpreter import Outcome
-from stepedit.editing.sequences import Pairs
+from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.errors import UserError
-from stepedit.evaluation import clean, edit_metrics
+from stepedit.evaluation import clean
 from stepedit.evaluation.clean import CleanRates
 from stepedit.evaluation.edit_metrics import EditCounts
+from stepedit.evaluation.evaluate import score
 from stepedit.files import write_json
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding
@@ -37,10 +38,11 @@ NUM_THRESHOLDS = 50
 
 @dataclass(frozen=True)
 class Choice:
-    """A threshold and the edits at that threshold."""
+    """A threshold, the edits at that threshold and, of the one chosen with clean text, what it does to that text."""
 
     min_confidence: float
     counts: EditCounts
+    clean: CleanRates | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def tune(
     choices = [
         Choice(threshold, _counts(editor, pairs, outcomes, threshold)) for threshold in dict.fromkeys([0.0, *tried])
     ]
-    found, facts = (best(choices), {}) if clean_text is None else safest(editor, choices, clean_text)
+    found = best(choices) if clean_text is None else safest(editor, choices, clean_text)
+    choices = [found if choice.min_confidence == found.min_confidence else choice for choice in choices]
     counts = found.counts
     value = {
         "min_confidence": found.min_confidence,
@@ -94,7 +97,7 @@ def tune(
         "f0.5": counts.f_score(),
         "split": "val",
     }
-    write_json(path / model_folder.TUNED, value | facts)
+    write_json(path / model_folder.TUNED, value | _clean_facts(found.clean, clean_text))
     return choices, found
 
 
@@ -103,7 +106,7 @@ def best(choices: list[Choice]) -> Choice:
     return max(choices, key=lambda choice: (choice.counts.f_score(), -choice.min_confidence))
 
 
-def safest(editor: Editor, choices: list[Choice], clean_text: CleanText) -> tuple[Choice, dict[str, Any]]:
+def safest(editor: Editor, choices: list[Choice], clean_text: CleanText) -> Choice:
     """Return the lowest threshold that leaves clean text alone, and what it does to it; UserError if there is none.
 
     A higher threshold makes fewer edits, so the lowest one is found by bisection.
@@ -122,8 +125,14 @@ def safest(editor: Editor, choices: list[Choice], clean_text: CleanText) -> tupl
             f"no threshold leaves the clean text alone: at {choices[-1].min_confidence:.4g}, the highest, "
             f"{rates.word_rate:.2%} of its words and {rates.line_rate:.2%} of its lines are changed"
         )
-    rates = measured[choices[index].min_confidence]
-    facts = {
+    return replace(choices[index], clean=measured[choices[index].min_confidence])
+
+
+def _clean_facts(rates: CleanRates | None, clean_text: CleanText | None) -> dict[str, Any]:
+    """Return what is stored about clean text, if there was some."""
+    if rates is None or clean_text is None:
+        return {}
+    return {
         "clean_lines": rates.lines,
         "clean_words": rates.words,
         "changed_lines": rates.line_rate,
@@ -131,17 +140,14 @@ def safest(editor: Editor, choices: list[Choice], clean_text: CleanText) -> tupl
         "max_changed_lines": clean_text.max_changed_lines,
         "max_change_rate": clean_text.max_change_rate,
     }
-    return choices[index], facts
 
 
 def _counts(editor: Editor, pairs: Pairs, outcomes: list[Outcome], threshold: float) -> EditCounts:
-    rows = zip(pairs.sources.rows(), pairs.targets.rows(), outcomes, strict=True)
-    return edit_metrics.total(
-        [
-            edit_metrics.count_edits(source, target, _result(editor, source, outcome, threshold))
-            for source, target, outcome in rows
-        ]
-    )
+    """Return the edits at a threshold, in words; each pair counts on its own, also if it has other references."""
+    rows = zip(pairs.sources.rows(), outcomes, strict=True)
+    results = [_result(editor, source, outcome, threshold) for source, outcome in rows]
+    scored = score(editor.method.task, Sequences.from_rows(results), pairs)
+    return EditCounts(*scored.counts.sum(0).tolist())
 
 
 def _confidences(editor: Editor, outcome: Outcome) -> list[float]:

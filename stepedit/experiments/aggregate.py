@@ -14,10 +14,12 @@ from stepedit.evaluation.paper import PaperResult, paper_result
 from stepedit.evaluation.scores import RunScores, read_scores
 from stepedit.experiments.executors import LOG
 from stepedit.experiments.grid import PAPER_METHODS, PAPER_TASKS
+from stepedit.files import read_json
 from stepedit.inference.model_folder import CONFIG, make_task, read_config, read_metrics, user_task_args
 from stepedit.registry import METHODS, TASKS
 from stepedit.training.request import preset_values, task_defaults
 
+ONE_NETWORK = "programmer=seq2seq"  # the variant of Recurrence with the network that the other methods have
 TABLE_METRICS = {"aor": ("equation",), "aes": ("sequence",), "aec": ("sequence", "equation")}
 
 
@@ -41,6 +43,8 @@ class FinishedRun:
     run: RunConfig
     scores: RunScores
     curve: list[dict[str, Any]]  # its validations
+    authors: RunScores | None  # by the authors' scoring
+    version: str  # of stepedit, when the run was begun
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,12 @@ class Row:
     def ours(self, metric: str) -> float | None:
         """Return the mean over the runs."""
         return mean(each.scores.metrics[metric][0] for each in self.runs) if self.runs else None
+
+    def authors_scoring(self, metric: str) -> float | None:
+        """Return the mean over the runs by the authors' scoring; None if a run was not scored so."""
+        scores = [each.authors for each in self.runs]
+        values = [each.metrics[metric][0] for each in scores if each and metric in each.metrics]
+        return mean(values) if values and len(values) == len(self.runs) else None
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """Return the range of the seeds; for one seed, the run's 95 % interval."""
@@ -105,14 +115,23 @@ class Results:
         others = [row for at, row in self.rows.items() if at._replace(variant="") == setting]
         return others[0] if len(others) == 1 else self.row(setting)
 
+    @property
+    def one_network(self) -> bool:
+        """Whether Recurrence was trained with the network of the other methods, as in the paper."""
+        return any(at in self.rows for at in _table_settings(one_network=True) if at.variant)
+
     def table(self) -> list[Row]:
-        """Return the rows of the paper's main table."""
-        return [self.row(setting) for setting in main_settings()]
+        """Return the rows of the paper's main table: with one network for all methods, if there are such runs."""
+        return [self.row(setting) for setting in _table_settings(self.one_network)]
 
     def others(self) -> list[Row]:
         """Return the rows that the main table does not have."""
-        main = set(main_settings())
+        main = set(_table_settings(self.one_network))
         return [row for setting, row in sorted(self.rows.items()) if setting not in main]
+
+    def beside_the_paper(self) -> list[Row]:
+        """Return the rows that have runs and a result of the authors."""
+        return [row for row in self.table() + self.others() if row.runs and row.paper]
 
 
 def main_settings() -> list[Setting]:
@@ -123,6 +142,12 @@ def main_settings() -> list[Setting]:
         for mode in ("offline", "online")
         for method in PAPER_METHODS
     ]
+
+
+def _table_settings(one_network: bool) -> list[Setting]:
+    """Return the main table's cells, with the default networks, or with one for the three methods."""
+    variants = {name: ONE_NETWORK for name in PAPER_METHODS if METHODS[name].default_programmer != "seq2seq"}
+    return [at._replace(variant=variants.get(at.method, "") if one_network else "") for at in main_settings()]
 
 
 def _main(task: str) -> tuple[int, int, int]:
@@ -169,9 +194,9 @@ def _row(setting: Setting, runs: list[FinishedRun], problems: list[str]) -> Row:
     return Row(setting, tuple(chosen.values()))
 
 
-def _data_of(run: RunConfig) -> str | None:
-    """Return what tells the data of runs apart, wherever they are."""
-    return run.data_hash or run.data
+def _data_of(run: RunConfig) -> str:
+    """Return what tells the data of runs apart, wherever they are, or however they are generated."""
+    return run.data_hash or run.data or str(run.task_args.get("generation", "exact"))
 
 
 def _read(folder: Path) -> FinishedRun:
@@ -184,7 +209,10 @@ def _read(folder: Path) -> FinishedRun:
     curve = read_metrics(folder)
     if objective not in scores.metrics or any(objective not in point["metrics"] for point in curve):
         raise DataError(f"{folder}: damaged (no {objective})")
-    return FinishedRun(folder, run, scores, curve)
+    authors = read_scores(folder, scoring="authors")
+    same = authors is not None and authors.training_steps == scores.training_steps
+    version = str(read_json(folder / CONFIG).get("stepedit", ""))
+    return FinishedRun(folder, run, scores, curve, authors if same else None, version)
 
 
 def setting_of(finished: FinishedRun) -> Setting:
@@ -199,9 +227,11 @@ def _variant(run: RunConfig) -> str:
     task, method = make_task(run), METHODS[run.method]
     chosen = preset_values(run.preset, task)
     programmer = chosen.get("programmer", method.default_programmer)
-    defaults = TrainingConfig(**(task_defaults(task, programmer) | chosen)).model_dump()
+    defaults = TrainingConfig(**(task_defaults(task, run.training.programmer) | chosen)).model_dump()
+    defaults["programmer"] = programmer  # what follows from another one is not a difference of its own
     standard: Any = TASKS[run.task].from_args({})
-    args = {name: value for name, value in user_task_args(run).items() if name not in ("numbers", "length")}
+    of_data = ("numbers", "length", "generation")
+    args = {name: value for name, value in user_task_args(run).items() if name not in of_data}
     parts = [f"preset={run.preset}"] * (run.preset != RunSettings.model_fields["preset"].default)
     parts += [f"{name}={value}" for name, value in run.training.model_dump().items() if defaults[name] != value]
     parts += [f"{name}={value}" for name, value in args.items() if getattr(standard, name) != value]

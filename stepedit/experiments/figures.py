@@ -6,8 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepedit.evaluation.paper import settings_along
-from stepedit.experiments.aggregate import Results, Row, Setting
+from stepedit.evaluation.paper import paper_curve, settings_along
+from stepedit.experiments.aggregate import Results, Row, Setting, main_settings
 from stepedit.registry import TASKS
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ TITLES = {
     "num_examples": "D, equations in the data",
 }
 MODES = ("offline", "online")
+DASHES = ("-", "-.", ":", (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)))  # of our lines, by variant
+CURVES_OF = (5, 10_000)  # L and D of the runs whose validations the authors logged
 
 
 def look(method: str) -> dict[str, Any]:
@@ -30,11 +32,11 @@ def look(method: str) -> dict[str, Any]:
     return {"color": color, "marker": marker, "markersize": 5}
 
 
-def panels(count: int, width: float = 3.6) -> tuple[Figure, Sequence[Axes]]:
+def panels(count: int, width: float = 3.6, height: float = 3.1) -> tuple[Figure, Sequence[Axes]]:
     """Return panels in a row that share their vertical axis."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * count, 3.1), layout="constrained")
+    figure = Figure(figsize=(width * count, height), layout="constrained")
     axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
     for each in axes:
         tidy(each)
@@ -147,9 +149,64 @@ def curves(rows: Sequence[Row]) -> Figure | None:
         axes.set_title(f"{task}: {TASKS[task].objective} accuracy")
         axes.set_xlabel("minutes of training")
     panes[0].set_ylabel("on validation, %")
-    names = {text: line for axes in panes for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(names.values(), names.keys(), loc="outside lower center", ncols=3, fontsize=7, frameon=False)
+    _legend(figure, panes)
     return figure
+
+
+def beside_the_papers(results: Results, task: str) -> Figure | None:
+    """Draw validation against steps, the authors' curves behind ours, a panel per N and mode; None without such runs.
+
+    The paper's appendix has this figure.
+    """
+    found: dict[tuple[int, str], list[Row]] = {}
+    for row in results.beside_the_paper():
+        at = row.setting
+        same = at.task == task and (at.length, at.num_examples) == CURVES_OF
+        if same and row.runs[0].curve and paper_curve(task, at.method, at.mode, at.numbers):
+            found.setdefault((at.numbers, at.mode), []).append(row)
+    if not found:
+        return None
+    variants = list(dict.fromkeys(row.setting.variant for rows in found.values() for row in rows))
+    figure, panes = panels(len(found), width=4.6, height=4.2)
+    for axes, ((numbers, mode), rows) in zip(panes, sorted(found.items()), strict=True):
+        for method in LOOKS:
+            _draw_authors(axes, task, method, mode, numbers)
+        for row in rows:
+            _draw_ours(axes, row, DASHES[variants.index(row.setting.variant) % len(DASHES)])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_title(f"{task.upper()}, N={numbers}, {mode}", fontsize=10)
+        axes.set_xlabel("optimizer steps", fontsize=9)
+    panes[0].set_ylabel(f"{TASKS[task].objective} accuracy on validation, %", fontsize=9)
+    _legend(figure, panes)
+    return figure
+
+
+def _draw_authors(axes: Axes, task: str, method: str, mode: str, numbers: int) -> None:
+    points = paper_curve(task, method, mode, numbers)
+    if points:
+        heights = [100 * point.metrics[TASKS[task].objective] for point in points]
+        style = {**look(method), "markersize": 3.5, "markevery": max(1, len(points) // 8)}
+        steps = [point.step for point in points]
+        axes.plot(steps, heights, "--", alpha=0.45, linewidth=1.2, label=f"{method}, the authors", **style)
+
+
+def _draw_ours(axes: Axes, row: Row, dash: Any) -> None:
+    """Draw a line per seed."""
+    label = _label_of(row.setting.method, [row])
+    for number, each in enumerate(row.runs):
+        points = [point for point in each.curve if point["step"]]
+        style = {**look(row.setting.method), "markevery": max(1, len(points) // 6)}
+        heights = [100 * point["metrics"][row.objective] for point in points]
+        steps = [point["step"] for point in points]
+        axes.plot(steps, heights, linestyle=dash, linewidth=1.8, label=label if number == 0 else None, **style)
+
+
+def _legend(figure: Figure, panes: Sequence[Axes]) -> None:
+    """Write one legend below all panels."""
+    names = {text: line for axes in panes for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+    columns = min(3, len(panes) + 1)
+    figure.legend(names.values(), names.keys(), loc="outside lower center", ncols=columns, fontsize=7, frameon=False)
 
 
 def times(rows: Sequence[Row]) -> Figure | None:
@@ -159,7 +216,8 @@ def times(rows: Sequence[Row]) -> Figure | None:
     shown = [row for row in rows if row.runs and row.paper]
     if not shown:
         return None
-    figure = Figure(figsize=(7.2, 0.9 + 0.24 * len(shown)), layout="constrained")
+    lines = sum(1 + _label(row).count("\n") / 2 for row in shown)
+    figure = Figure(figsize=(7.2, 0.9 + 0.24 * lines), layout="constrained")
     axes = figure.subplots()
     tidy(axes)
     for height, row in enumerate(reversed(shown)):
@@ -168,14 +226,21 @@ def times(rows: Sequence[Row]) -> Figure | None:
         axes.plot([ours, theirs], [height, height], color="#bbbbbb", linewidth=1, zorder=1)
         axes.plot([ours], [height], linestyle="", **style)
         axes.plot([theirs], [height], linestyle="", **{**style, "markerfacecolor": "white"})
-    axes.set_yticks(range(len(shown)), [_label(row) for row in reversed(shown)])
+    axes.set_yticks(range(len(shown)), [_label(row) for row in reversed(shown)], fontsize=7)
     axes.set_ylim(-0.6, len(shown) - 0.4)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     axes.xaxis.set_minor_formatter(lambda value, _: "")
+    axes.set_title("Time of training, beside the authors'", fontsize=10)
     axes.set_xlabel("minutes of training; filled: here, on a CPU; hollow: the authors, on a GPU")
     return figure
 
 
 def _label(row: Row) -> str:
-    return f"{row.setting.task} {row.setting.method} {row.setting.mode}"
+    at = row.setting
+    where = (
+        f"\nN={at.numbers} L={at.length} D={at.num_examples:,}"
+        if at._replace(variant="") not in main_settings()
+        else ""
+    )
+    return f"{at.task} {at.method} {at.mode}{where}" + (f"\n{at.variant}" if at.variant else "")

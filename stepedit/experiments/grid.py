@@ -22,7 +22,19 @@ SETTING = ("numbers", "length")
 MAX_NAME = 120  # characters for the options in a name
 PAPER_TASKS = ("aor", "aes", "aec")
 PAPER_METHODS = ("end2end", "tagging", "recurrence")
-UNNAMED = ("task", "method", "mode", "numbers", "length", "num_examples", "seed", "data", "device", *LIMITS)
+UNNAMED = (
+    "task",
+    "method",
+    "mode",
+    "numbers",
+    "length",
+    "num_examples",
+    "seed",
+    "data",
+    "generation",
+    "device",
+    *LIMITS,
+)
 
 Grid = Mapping[str, Any]  # option -> a value, or a list of values
 
@@ -40,14 +52,31 @@ class Cell:
             return resolve(self.values)
 
 
+def _cells(task: str | list[str]) -> Grid:
+    """Return every method and mode of the paper; data that are generated are generated as the authors do."""
+    return {"task": task, "method": list(PAPER_METHODS), "mode": ["offline", "online"], "generation": "authors"}
+
+
 def _table(tasks: Sequence[str]) -> list[Grid]:
-    return [{"task": list(tasks), "method": list(PAPER_METHODS), "mode": ["offline", "online"]}]
+    return [_cells(list(tasks))]
+
+
+def _one_network(tasks: Sequence[str]) -> list[Grid]:
+    """Return the table with one encoder-decoder for the three methods, and Recurrence with the pointer."""
+    (table,) = _table(tasks)
+    pointer = {"method": "recurrence", "mode": ["online", "augmented"], "programmer": "pointer"}
+    return [{**table, "programmer": "seq2seq"}, {**table, **pointer}]
+
+
+def _paper_curves(tasks: Sequence[str]) -> list[Grid]:
+    """Return the table with the network and training that the authors ran, for their validation curves."""
+    (table,) = _table(tasks)
+    return [{**table, "preset": "paper"}]
 
 
 def _along(axis: str) -> Callable[[Sequence[str]], list[Grid]]:
     def grids(tasks: Sequence[str]) -> list[Grid]:
-        common = {"method": list(PAPER_METHODS), "mode": ["offline", "online"]}
-        return [{"task": task, **common, **setting} for task in tasks for setting in settings_along(task, axis)]
+        return [{**_cells(task), **setting} for task in tasks for setting in settings_along(task, axis)]
 
     return grids
 
@@ -58,6 +87,8 @@ def _edit_order(tasks: Sequence[str]) -> list[Grid]:
 
 SWEEPS: dict[str, Callable[[Sequence[str]], list[Grid]]] = {
     "table": _table,
+    "table-one-network": _one_network,
+    "paper-curves": _paper_curves,
     "numbers": _along("numbers"),
     "length": _along("length"),
     "num-examples": _along("num_examples"),
@@ -81,8 +112,10 @@ def expand(grids: Sequence[Grid], fixed: Grid, max_runs: int = MAX_RUNS) -> list
     """Return every combination once; UserError if there is none, there are too many, or one is not a valid run."""
     cells: dict[str, Cell] = {}
     total = 0
+    generated = fixed.get("data") is None  # existing data are as they are
     for grid in grids:
-        axes = {name: value if isinstance(value, list) else [value] for name, value in {**grid, **fixed}.items()}
+        chosen = {name: value for name, value in grid.items() if generated or name != "generation"} | dict(fixed)
+        axes = {name: value if isinstance(value, list) else [value] for name, value in chosen.items()}
         total += _count(axes)
         if total > max_runs:
             raise UserError(f"that is {total:,} runs or more, and {max_runs:,} is the limit; raise it with --max-runs")
@@ -160,7 +193,7 @@ def _name(whole: Mapping[str, Any], given: Mapping[str, Any], varied: set[str]) 
     parts += [f"{whole[name]}{name[0].upper()}" for name in SETTING if name in whole]
     parts += [f"{whole['num_examples']}D", f"seed{whole['seed']}"]
     parts += [f"files{_digest(whole['data'])}"] if whole.get("data") is not None else []
-    also = varied & {*LIMITS, "device"}
+    also = varied & {*LIMITS, "generation", "device"}
     rest = [f"{name}={given[name]}" for name in sorted(given) if name not in UNNAMED or name in also]
     parts += rest if len("-".join(rest)) < MAX_NAME else [_digest("-".join(rest))]
     return re.sub(r"[^\w.=-]+", "_", "-".join(map(str, parts)))

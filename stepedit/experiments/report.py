@@ -20,9 +20,19 @@ from stepedit.evaluation.scores import Example
 from stepedit.experiments import figures
 from stepedit.experiments.aggregate import Results, Row, main_settings, shown_metrics
 from stepedit.experiments.grid import PAPER_TASKS
+from stepedit.inference.model_folder import training_command
 from stepedit.registry import TASKS
 
 TITLE = "stepedit beside the paper"
+MAIN, ONE = "The paper's main table", "The paper's main table, one network for the three methods"
+SCORING_NOTE = (
+    "The authors' scoring is shown where it gives another figure than ours: it cuts tags off after as many as the "
+    "longest target of a batch has tokens, and counts a prediction that begins with its target."
+)
+CUT_NOTE = (
+    "On AEC the authors' Tagging is cut off: right tags fail on about a fifth of the pairs, so the paper's figures "
+    "would be some five points higher uncut. Ours are uncut."
+)
 LINES = "filled lines ours, dashed lines the paper's"
 HEADS = [
     "task",
@@ -30,6 +40,7 @@ HEADS = [
     "metric",
     "ours",
     "95 % interval, or range of seeds",
+    "ours, authors' scoring",
     "paper",
     "difference",
     "minutes here",
@@ -49,7 +60,18 @@ FIELDS = [
     "high",
     "spread",
 ]
-FIELDS += ["seeds", "paper", "minutes", "steps", "paper_gpu_hours", "paper_steps"]
+FIELDS += [
+    "seeds",
+    "authors_scoring",
+    "paper",
+    "minutes",
+    "steps",
+    "paper_gpu_hours",
+    "paper_steps",
+    "seed",
+    "version",
+    "command",
+]
 
 
 class NamedFigure(NamedTuple):
@@ -79,6 +101,8 @@ def as_html(results: Results) -> str:
         title=TITLE,
         version=__version__,
         heads=HEADS,
+        main=ONE if results.one_network else MAIN,
+        notes=_notes(results.table() + others),
         count=sum(len(row.runs) for row in results.rows.values()),
         problems=results.problems,
         table=_lines(results.table()),
@@ -100,7 +124,12 @@ def all_figures(results: Results) -> list[NamedFigure]:
     table = results.table()
     if curves := figures.curves(table):
         found.append(("curves", "Training curves", "Validation while training; dotted lines are offline.", curves))
-    if times := figures.times(table):
+    found += [
+        (f"{task}-paper-curves", "The authors' curves", f"{task}: validation; {LINES}", drawing)
+        for task in PAPER_TASKS
+        if (drawing := figures.beside_the_papers(results, task))
+    ]
+    if times := figures.times(results.beside_the_paper()):
         found.append(("times", "Time", "Time of training, on a logarithmic scale.", times))
     return [NamedFigure(name, heading, caption, figures.svg(drawing)) for name, heading, caption, drawing in found]
 
@@ -124,8 +153,9 @@ def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _line(row: Row, metric: str, head: bool) -> dict[str, Any]:
     at, ours, interval, theirs = row.setting, row.ours(metric), row.interval(metric), row.paper
     main = f"{at.method} {at.mode}"
-    rest = [f"N={at.numbers} L={at.length} D={at.num_examples}"] if at not in main_settings() else []
+    rest = [f"N={at.numbers} L={at.length} D={at.num_examples}"] * (at._replace(variant="") not in main_settings())
     value = theirs.metrics.get(metric) if theirs else None
+    other = row.authors_scoring(metric) if theirs else None
     both = ours is not None and value is not None
     spread = row.spread(metric)
     return {
@@ -133,7 +163,8 @@ def _line(row: Row, metric: str, head: bool) -> dict[str, Any]:
         "missing": ours is None,
         "ours": f"{100 * (ours or 0):.2f}" + (f" ± {100 * spread:.2f}" if spread is not None else ""),
         "interval": f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f}" if interval else "",
-        "theirs": f"{100 * value:.2f}" if value is not None else "",
+        "authors": f"{100 * other:.2f}" if other is not None and f"{other:.4f}" != f"{ours:.4f}" else "",
+        "theirs": f"{100 * value:.2f}" + "*" * _is_cut(row) if value is not None else "",
         "difference": f"{100 * ((ours or 0) - (value or 0)):+.2f}" if both else "",
         "side": ("ahead" if (ours or 0) >= (value or 0) else "behind") if both else "",
         "minutes": f"{row.minutes:.1f}" if head and row.minutes is not None else "",
@@ -141,6 +172,18 @@ def _line(row: Row, metric: str, head: bool) -> dict[str, Any]:
         "steps": f"{row.steps:,.0f}" if head and row.steps is not None else "",
         "seeds": str(len(row.runs)) if head and row.runs else "",
     }
+
+
+def _is_cut(row: Row) -> bool:
+    """Whether the authors' figure is one of outputs that are cut off."""
+    return (row.setting.task, row.setting.method) == ("aec", "tagging")
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """Return what a reader has to know about a table beside the paper's figures."""
+    theirs = [row for row in rows if row.paper]
+    scored = any(each.authors for row in theirs for each in row.runs)
+    return [SCORING_NOTE] * scored + [f"* {CUT_NOTE}"] * any(map(_is_cut, theirs))
 
 
 def _shown(row: Row) -> list[dict[str, Any]]:
@@ -180,9 +223,10 @@ def _step(state: Sequence[str], step: Step, task: str) -> dict[str, str]:
 
 def as_markdown(results: Results) -> str:
     """Return the main table and the other rows in Markdown."""
-    parts = [f"# {TITLE}", _markdown(_lines(results.table()))]
+    parts = [f"# {TITLE}", f"## {ONE if results.one_network else MAIN}", _markdown(_lines(results.table()))]
     if results.others():
         parts += ["## Other settings", _markdown(_lines(results.others()))]
+    parts += [note.replace("*", "\\*") for note in _notes(results.table() + results.others())]
     if results.problems:
         parts += ["## Folders that could not be used", "\n".join(f"- {problem}" for problem in results.problems)]
     return "\n\n".join(parts) + "\n"
@@ -192,7 +236,7 @@ def _markdown(lines: Sequence[dict[str, Any]]) -> str:
     table = ["| " + " | ".join(HEADS) + " |", "|---|---|---|" + "---:|" * (len(HEADS) - 3)]
     for line in lines:
         cells = [*line["names"], "missing" if line["missing"] else line["ours"], line["interval"]]
-        cells += [line[key] for key in ("theirs", "difference", "minutes", "gpu", "steps", "seeds")]
+        cells += [line[key] for key in ("authors", "theirs", "difference", "minutes", "gpu", "steps", "seeds")]
         table.append("| " + " | ".join(cells) + " |")
     return "\n".join(table)
 
@@ -218,9 +262,13 @@ def _record(row: Row, metric: str) -> dict[str, Any]:
         "high": high,
         "spread": row.spread(metric),
         "seeds": len(row.runs),
+        "authors_scoring": row.authors_scoring(metric),
         "paper": theirs.metrics.get(metric) if theirs else None,
         "minutes": row.minutes,
         "steps": row.steps,
         "paper_gpu_hours": theirs.gpu_hours if theirs else None,
         "paper_steps": theirs.steps if theirs else None,
+        "seed": " ".join(str(seed) for seed in sorted(each.run.seed for each in row.runs)),
+        "version": row.runs[0].version if row.runs else None,
+        "command": training_command(row.runs[0].run) if row.runs else None,
     }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepedit.config import RunConfig, RunSettings
 from stepedit.errors import DataError, UserError
+from stepedit.evaluation.paper import paper_result
 from stepedit.evaluation.scores import RunScores, evaluate, read_scores
 from stepedit.files import locked
 from stepedit.inference.model_folder import CONFIG, read_config, user_task_args
@@ -52,7 +53,14 @@ def complete(values: Mapping[str, Any], folder: Path, stop: threading.Event | No
             print(f"epoch {report.epoch:g} loss {report.loss:.4f} {scores} {report.seconds:.0f} s", flush=True)
         if trainer.stopping:
             raise StoppedError(f"stopped at step {trainer.state.step:,}")
+        if _is_the_papers(trainer.run):
+            evaluate(folder, scoring="authors")  # before our own, whose file says that the run is finished
         return evaluate(folder)
+
+
+def _is_the_papers(run: RunConfig) -> bool:
+    """Whether the authors have a figure for this setting, to be set beside ours by their scoring, too."""
+    return paper_result(run.task, run.method, run.mode, run.task_args, run.num_examples) is not None
 
 
 def _open(request: RunRequest, folder: Path) -> Trainer:

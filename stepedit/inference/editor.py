@@ -95,7 +95,7 @@ class Editor:
         method = model_folder.make_method(run)
         model_folder.check_vocabulary(path, method)
         if (path / model_folder.GRAPH).exists():
-            policy = load_policy(path / model_folder.GRAPH, method, num_threads)
+            policy = load_policy(path / model_folder.GRAPH, method, num_threads, model_folder.read_tokenizer(path, run))
         else:
             policy = _load_weights(path, method, run)
         return cls(run, method, policy, model_folder.read_tuned(path), path, model_folder.read_keep(path))
@@ -223,7 +223,7 @@ class Editor:
         flat = Sequences.from_rows([state for each in states for state in each])
         if not len(flat):
             return [[] for _ in rows]
-        actions, log_probs = self._top_k(flat, k)
+        actions, log_probs = self._top_k(flat, k, vocabulary)
         found = iter(
             [
                 self._candidate(state, action, log_prob, vocabulary)
@@ -234,15 +234,15 @@ class Editor:
         )
         return [[next(found) for _ in each] for each in states]
 
-    def _top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+    def _top_k(self, texts: Sequences, k: int, vocabulary: Vocabulary) -> tuple[IntArray, FloatArray]:
         """Return the k most probable actions of each text, computed in batches of similar length."""
         order = np.argsort(texts.lengths, kind="stable")
         actions = np.zeros((len(texts), k, len(self.method.task.template.fields)), np.int64)
         log_probs = np.zeros((len(texts), k))
-        size = batch_size(self.method, k)
+        size, policy = batch_size(self.method, k), self.policy.reading(vocabulary)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]
-            actions[rows], log_probs[rows] = self.policy.top_k(texts.take(rows), k)
+            actions[rows], log_probs[rows] = policy.top_k(texts.take(rows), k)
         return actions, log_probs
 
     def _candidate(

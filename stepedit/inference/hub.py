@@ -11,7 +11,7 @@ from stepedit.inference import model_folder
 
 FILES = [
     *(model_folder.CONFIG, model_folder.VOCABULARY, model_folder.GRAPH, model_folder.CARD, model_folder.TUNED),
-    *(model_folder.TRAINED_ON, *model_folder.KEEP, model_folder.KEEP_NOTICE),
+    *(model_folder.TRAINED_ON, model_folder.TOKENIZER, *model_folder.KEEP, model_folder.KEEP_NOTICE),
 ]
 
 
@@ -43,12 +43,17 @@ def pull(name: str, revision: str | None = None) -> Path:
     folder = model_folder.find(name)
     if folder.exists():
         return folder
+    return download(name, FILES, revision)
+
+
+def download(name: str, files: list[str], revision: str | None = None) -> Path:
+    """Return the downloaded copy of some files of a model on the Hub."""
     require_hub()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise DataError(f"{name}: neither a local folder nor a model on the hub ({_first_line(error)})") from None
 

@@ -5,6 +5,7 @@
     model.safetensors       the weights with the best validation score
     model.onnx              the same as a graph, written when training ends; all that editing needs
     checkpoint.safetensors  the latest weights, optimizer and trainer state (training.checkpoint)
+    tokenizer.json          the subword tokenizer of a pretrained encoder
     metrics.jsonl           one line per validation
     README.md               a model card
     trained-on.safetensors  hashes of the training texts (inference.trained_on)
@@ -37,13 +38,15 @@ from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
 from stepedit.tasks.base import Task
 from stepedit.text.keep import Keep
+from stepedit.text.subwords import SubwordTokenizer
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 WEIGHTS, GRAPH, CHECKPOINT = "model.safetensors", "model.onnx", "checkpoint.safetensors"
-METRICS, TUNED, PAIRS = "metrics.jsonl", "tuned.json", "pairs.tsv"
+METRICS, TUNED, PAIRS, TOKENIZER = "metrics.jsonl", "tuned.json", "pairs.tsv", "tokenizer.json"
 TRAINED_ON = "trained-on.safetensors"
 KEEP, KEEP_NOTICE = ("keep.txt", "keep.txt.gz"), "KEEP-NOTICE.txt"
 FORMAT = 3
+OPTIONS = "| option | value |"  # begins the table of options in a model card
 
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -52,11 +55,16 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 
 def write_config(
-    folder: Path, run: RunConfig, inputs: Sequence[str], outputs: Sequence[str], name: str | None = None
+    folder: Path,
+    run: RunConfig,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    name: str | None = None,
+    notes: str = "",
 ) -> None:
     """Write configuration, vocabulary and model card, which calls the model by this name or the folder's."""
     write_json(folder / VOCABULARY, {"inputs": list(inputs), "outputs": list(outputs)})
-    write_atomic(folder / CARD, _card(run, name or folder.name).encode())
+    write_atomic(folder / CARD, _card(run, name or folder.name, notes).encode())
     write_json(folder / CONFIG, {"format": FORMAT, "stepedit": __version__, **run.model_dump()})
 
 
@@ -104,14 +112,14 @@ def user_task_args(run: RunSettings) -> dict[str, Any]:
     return {key: value for key, value in run.task_args.items() if key not in TASKS[run.task].fitted_args}
 
 
-def _card(run: RunConfig, name: str) -> str:
-    """Return a model card."""
+def _card(run: RunConfig, name: str, notes: str = "") -> str:
+    """Return a model card; `notes` are sections that somebody wrote."""
     data = f"generated from seed {run.seed}, {run.num_examples:,} targets"
     data += ", splits disjoint by source" if run.disjoint_sources else ""
     if run.data is not None:  # by name and content: where they were on some machine says nothing
         digest = f", SHA-256 `{run.data_hash}`" if run.data_hash else ""
         data = f"`{Path(run.data).name}`{digest}"
-    options = "\n".join(f"| {key} | {value} |" for key, value in run.training.model_dump().items())
+    options = "\n".join(f"| {key} | {value} |" for key, value in without_paths(run).training.chosen().items())
     args = ", ".join(f"{key}={value}" for key, value in user_task_args(run).items())
     return f"""# {name}: {run.task}, {run.method}, {run.mode}
 
@@ -126,10 +134,18 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 - Training command: `{training_command(run)}`
 - The weights are those with the best validation score. The model is for text of its task only.
 
-| option | value |
+{notes}{OPTIONS}
 |---|---|
 {options}
 """
+
+
+def _card_notes(folder: Path) -> str:
+    """Return the sections of a model card that somebody wrote: where data and words are from, and their licenses."""
+    card = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).exists() else ""
+    written, _, _ = card.partition(OPTIONS)
+    start = written.find("\n## ") + 1
+    return f"{written[start:].strip()}\n\n" if start else ""
 
 
 def limits_of(run: RunConfig) -> list[str]:
@@ -140,12 +156,12 @@ def limits_of(run: RunConfig) -> list[str]:
 
 def training_command(run: RunConfig) -> str:
     """Return the command that repeats a run; data have their names only."""
-    values = run.training.model_dump()
+    run = without_paths(run)
+    values = run.training.chosen()
     named = preset(run.preset)
     # defaults may depend on task and method, so all options are named but those of the preset
     changed = {key: value for key, value in values.items() if key not in named or value != named[key]}
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
-    run = without_paths(run)
     source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column")}
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
@@ -155,14 +171,24 @@ def training_command(run: RunConfig) -> str:
     parts |= {"threads": run.threads}
     parts |= {"device": run.device} if run.device != "cpu" else {}
     words = [f"--task-arg {shlex.quote(f'{key}={value}')}" for key, value in user_task_args(run).items()]
-    words += [_flag(key, value) for key, value in parts.items() if value is not None]
+    words += [_flag(key, each) for key, value in parts.items() if value is not None for each in _each(value)]
     return " ".join(["stepedit train", run.task, *words, "--out RUN"])
 
 
 def without_paths(run: RunConfig) -> RunConfig:
     """Return a configuration to share: data have their names only."""
-    paths = {name: getattr(run, name) for name in ("data", "target_file")}
-    return run.model_copy(update={name: Path(path).name for name, path in paths.items() if path})
+    names: dict[str, Any] = {"data": Path(run.data).name} if run.data else {}
+    if run.target_file:
+        names["target_file"] = tuple(Path(path).name for path in run.target_file)
+    encoder = run.training.encoder
+    if encoder and Path(encoder).is_absolute():
+        names["training"] = run.training.model_copy(update={"encoder": Path(encoder).name})
+    return run.model_copy(update=names)
+
+
+def _each(value: object) -> tuple[object, ...]:
+    """Return the values of an option that may be repeated."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _flag(name: str, value: object) -> str:
@@ -273,8 +299,10 @@ def export(folder: Path, out: Path, dtype: str | None = None) -> int:
         raise DataError(f"{folder / VOCABULARY}: damaged")
     graph = make_graph(folder, dtype or "float16") if (folder / WEIGHTS).exists() else _read_graph(folder, dtype)
     with new_folder(out) as copy:
-        write_config(copy, without_paths(run), words["inputs"], words["outputs"], out.absolute().name)
-        for name in (METRICS, TUNED, TRAINED_ON, *KEEP, KEEP_NOTICE):
+        write_config(
+            copy, without_paths(run), words["inputs"], words["outputs"], out.absolute().name, _card_notes(folder)
+        )
+        for name in (METRICS, TUNED, TRAINED_ON, TOKENIZER, *KEEP, KEEP_NOTICE):
             if (folder / name).exists():
                 write_atomic(copy / name, (folder / name).read_bytes())
         write_atomic(copy / GRAPH, graph)
@@ -337,6 +365,12 @@ def read_tuned(folder: Path) -> float:
     if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise DataError(f"{folder / TUNED}: damaged")
     return float(threshold)
+
+
+def read_tokenizer(folder: Path, run: RunSettings) -> SubwordTokenizer | None:
+    """Return the subword tokenizer of a model with a pretrained encoder; None for others."""
+    shape = run.training.encoder_shape
+    return None if shape is None else SubwordTokenizer(folder / TOKENIZER, shape.max_length)
 
 
 def read_keep(folder: Path) -> Keep | None:

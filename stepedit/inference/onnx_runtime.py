@@ -10,6 +10,7 @@ Shapes: B texts, T tokens, O output symbols, V output vocabulary, K beams.
 from __future__ import annotations
 
 import os
+from copy import copy
 from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
@@ -20,10 +21,13 @@ import numpy as np
 from stepedit.data.states import States
 from stepedit.editing.actions import DONE, Operation
 from stepedit.editing.edits import EditBatch
-from stepedit.editing.interpreter import FloatArray, Prediction, operations_of
+from stepedit.editing.interpreter import FloatArray, Prediction, operations_of, rules_of
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import DataError, UserError, shown
+from stepedit.inference.word_forms import by_probability, next_actions, with_forms
 from stepedit.methods.base import START, Method, Policy
+from stepedit.text.subwords import SubwordReader, SubwordTokenizer
+from stepedit.text.vocabulary import Vocabulary
 
 GRAPH_FORMAT = 1
 MAX_DIGITS, MAX_STATES = 15, 1_000
@@ -116,22 +120,31 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def load_policy(path: Path, method: Method, num_threads: int | None = None) -> Policy:
-    """Return the policy of a graph file; DataError if it is damaged or of another version."""
+def load_policy(
+    path: Path, method: Method, num_threads: int | None = None, tokenizer: SubwordTokenizer | None = None
+) -> Policy:
+    """Return the policy of a graph file; DataError if it is damaged or of another version.
+
+    A graph with a pretrained encoder needs its tokenizer.
+    """
     graph = Graph(path, num_threads)
-    kinds: dict[str | None, Any] = {"pointer": PointerPolicy, "seq2seq": Seq2SeqPolicy}
     kind = graph.facts.get("kind")
-    if kind not in kinds:
+    if kind == "seq2seq":
+        return Seq2SeqPolicy(graph, method)
+    if kind != "pointer":
         raise DataError(f"{path}: damaged (a graph of kind {kind!r})")
-    policy: Policy = kinds[kind](graph, method)
-    return policy
+    return PointerPolicy(graph, method, tokenizer)
 
 
 class PointerPolicy:
     """The graph of a pointer programmer: one call per action."""
 
-    def __init__(self, graph: Graph, method: Method) -> None:
-        self.graph, self.template = graph, method.task.template
+    def __init__(self, graph: Graph, method: Method, tokenizer: SubwordTokenizer | None = None) -> None:
+        self.graph, self.task, self.template = graph, method.task, method.task.template
+        self.vocabulary: Vocabulary = method.task.vocabulary
+        self.forms = method.task.word_forms(self.vocabulary)
+        self.reader = None if tokenizer is None else SubwordReader(tokenizer, self.vocabulary)
+        self.order_free = graph.facts.get("order_free") == "1"
         self.num_parameters = graph.number("parameters")
         self.plans = graph.facts.get("plans") == "1"
         self._allowed = np.zeros(len(method.task.vocabulary), np.bool_)
@@ -139,10 +152,27 @@ class PointerPolicy:
         self._operation_index = np.zeros(len(Operation), np.int64)
         self._operation_index[list(self.template.operations)] = np.arange(len(self.template.operations))
 
+    def reading(self, vocabulary: Vocabulary) -> Policy:
+        """Return the policy for texts whose ids this vocabulary names."""
+        if vocabulary is self.vocabulary or (self.reader is None and self.forms is None):
+            return self
+        bound = copy(self)
+        bound.vocabulary, bound.forms = vocabulary, self.task.word_forms(vocabulary)
+        bound.reader = None if self.reader is None else SubwordReader(self.reader.tokenizer, vocabulary)
+        return bound
+
+    def _inputs(self, texts: Sequences) -> Arrays:
+        """Return the inputs of every use: ids and, for a pretrained encoder, subwords."""
+        inputs: Arrays = {"ids": texts.ids, "lengths": texts.lengths}
+        if self.reader is None:
+            return inputs
+        subwords = self.reader(texts.ids, texts.lengths)
+        names = ("subwords", "subword_lengths", "subword_starts", "subword_stops")
+        return inputs | dict(zip(names, subwords, strict=True))
+
     def predict(self, texts: Sequences) -> Prediction:
         """Return the most probable action of each text."""
-        actions, log_probs = self._actions(texts, WIDTH)
-        return Prediction(actions[:, 0], log_probs[:, 0])
+        return Prediction(*next_actions(*self._actions(texts, WIDTH), self.order_free))
 
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         """Return the k most probable actions of each text and their log-probabilities."""
@@ -151,22 +181,24 @@ class PointerPolicy:
 
     def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
         """Return up to `size` actions of each text, each given those before it, from one call."""
-        inputs = {"ids": texts.ids, "lengths": texts.lengths, "k": np.array([1]), "decisions": np.array(size)}
+        inputs = self._inputs(texts) | {"k": np.array([1]), "decisions": np.array(size)}
         actions, log_probs = self.graph.run(["plan_actions", "plan_log_probs"], len(texts), **inputs)
         decisions, fields = len(actions), len(self.template.fields)
         self.graph.require(actions.shape == (decisions, len(texts), fields) and 1 <= decisions <= size)
         self.graph.require(log_probs.shape == (decisions, len(texts)))
         done = (actions == DONE).all(2)
         log_probs = np.where(np.cumsum(done, 0) - done > 0, -np.inf, log_probs)
-        return actions.transpose(1, 0, 2), log_probs.T
+        return with_forms(actions.transpose(1, 0, 2), log_probs.T, texts, self.template, self.forms)
 
     def _actions(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         outputs = ["actions", "log_probs"]
-        actions, log_probs = self.graph.run(outputs, len(texts), ids=texts.ids, lengths=texts.lengths, k=np.array([k]))
+        actions, log_probs = self.graph.run(outputs, len(texts), **self._inputs(texts), k=np.array([k]))
         size, found, fields = actions.shape if actions.ndim == 3 else (0, 0, 0)
         expected = size == len(texts) and found <= k and fields == len(self.template.fields)
         self.graph.require(expected and log_probs.shape == (size, found))
-        return actions, log_probs
+        if self.forms is None:
+            return actions, log_probs
+        return by_probability(*with_forms(actions, log_probs, texts, self.template, self.forms))
 
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability of the next action of each state."""
@@ -178,18 +210,17 @@ class PointerPolicy:
             len(states),
             scoring=np.array(True),
             k=np.array([1]),
-            ids=states.texts.ids,
-            lengths=states.texts.lengths,
+            **self._inputs(states.texts),
             has_edit=(~states.done()).astype(np.int64),
             first=edits.starts,
-            last=np.maximum(edits.stops - 1, 0),
-            operation=self._operation_index[operations_of(edits, self.template)],
-            choice=self._choices(token, states.texts.ids),
+            last=np.where(edits.widths == 2, edits.starts, np.maximum(edits.stops - 1, edits.starts)),
+            operation=self._operation_index[operations_of(edits, self.template, states.texts)],
+            choice=self._choices(token, rules_of(edits, self.template, states.texts), states.texts.ids),
         )[0]
         return np.asarray(score)
 
-    def _choices(self, token_B: IntArray, ids_BT: IntArray) -> IntArray:
-        """Return the index of each token in the graph's token logits: its own or, copied, that of a position; or -1."""
+    def _choices(self, token_B: IntArray, rule_B: IntArray, ids_BT: IntArray) -> IntArray:
+        """Return the index of each token in the graph's token logits: of its rule, its own, or of a copy; or -1."""
         size = len(self._allowed)
         known = np.where(token_B < size, token_B, PAD)
         own = np.where(self._allowed[known], token_B, -1) if self.template.copies else token_B
@@ -197,8 +228,8 @@ class PointerPolicy:
         if self.template.copies and ids_BT.shape[1]:
             here_BT = ids_BT == token_B[:, None]
             copied = (choice < 0) & (token_B != PAD) & here_BT.any(1)
-            choice = np.where(copied, size + here_BT.argmax(1), choice)
-        return choice
+            choice = np.where(copied, size + self.template.num_rules + here_BT.argmax(1), choice)
+        return np.where(rule_B >= 0, size + rule_B, choice)
 
 
 class Seq2SeqPolicy:
@@ -213,6 +244,10 @@ class Seq2SeqPolicy:
     def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
         """Never called: it predicts one action at a time."""
         raise UserError("this programmer has no plans: it predicts one action at a time")
+
+    def reading(self, vocabulary: Vocabulary) -> Policy:
+        """Return itself: it needs no names."""
+        return self
 
     def _encode(self, texts: Sequences) -> tuple[Arrays, list[Any]]:
         """Return the inputs of all steps, and the states before the first."""

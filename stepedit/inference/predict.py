@@ -13,9 +13,10 @@ import numpy as np
 
 from stepedit.editing.interpreter import Outcome, Prediction
 from stepedit.editing.sequences import BoolArray, Sequences
-from stepedit.inference import beam_search, greedy
+from stepedit.inference import beam_search, greedy, protection
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.joining import joined
+from stepedit.inference.protected_policy import ProtectedPolicy
 from stepedit.inference.reranking import LexiconCandidates, rerank
 from stepedit.inference.several_edits import AUTO, PlannedEdits
 from stepedit.methods.base import Method, Policy
@@ -44,10 +45,14 @@ def predict(
     another word becomes the first of them that a beam finds, if all edits together reach the confidence threshold.
     """
     vocabulary = vocabulary or method.task.vocabulary
+    policy = policy.reading(vocabulary)
     decoding = resolve(decoding or Decoding(), method)
     segments = [method.task.segments(row, vocabulary) for row in rows]
     if keep is not None:
         segments = [[kept(part, keep, vocabulary) for part in parts] for parts in segments]
+    if decoding.protects:
+        marks = (protection.marked(row, decoding, vocabulary) for row in rows)
+        segments = [protection.protect(*text) for text in zip(segments, marks, strict=True)]
     editable = [part for parts in segments for part in parts if part.editable]
     edited = iter(_predict_segments(policy, method, editable, decoding, trace, vocabulary, progress, keep))
     outcomes = [
@@ -59,7 +64,18 @@ def predict(
             [_to_known(*each, keep, vocabulary, decoding.min_confidence or 0.0) for each in zip(*text, strict=True)]
             for text in zip(segments, outcomes, strict=True)
         ]
-    return [joined(*text, trace) for text in zip(segments, outcomes, strict=True)]
+    results = [joined(*text, trace) for text in zip(segments, outcomes, strict=True)]
+    return [_intact(*each, decoding, vocabulary) for each in zip(rows, results, strict=True)]
+
+
+def _intact(row: Sequence[int], outcome: Outcome, decoding: Decoding, vocabulary: Vocabulary) -> Outcome:
+    """Return an outcome without marks; the text as it was, if joining windows has changed what stays, which is rare."""
+    if not decoding.protects:
+        return outcome
+    outcome = protection.plain_outcome(outcome)
+    if protection.is_intact(vocabulary.text(row), vocabulary.text(outcome.tokens), decoding):
+        return outcome
+    return Outcome(tuple(row), 0, "done")
 
 
 def kept(part: Segment, keep: Keep, vocabulary: Vocabulary) -> Segment:
@@ -90,15 +106,17 @@ def _predict_segments(
 ) -> list[Outcome]:
     """Edit segments and return their outcomes in order; the steps of windows are needed to join them."""
     outcomes: list[Outcome | None] = [None] * len(segments)
-    groups: dict[tuple[bool, bool], list[int]] = {}
+    groups: dict[tuple[bool, bool, bool], list[int]] = {}
     for row, part in enumerate(segments):
-        groups.setdefault((part.core is not None, part.is_word), []).append(row)
+        protected = decoding.protects and protection.is_protected(part)
+        groups.setdefault((part.core is not None, part.is_word, protected), []).append(row)
     done = 0
-    for (is_window, is_word), rows in groups.items():
+    for (is_window, is_word, protected), rows in groups.items():
         sources = Sequences.from_rows([segments[row].tokens for row in rows])
         show = None if progress is None else partial(_shifted, progress, done, len(segments))
         known = keep if is_word else None
-        found = _predict_batches(policy, method, sources, decoding, trace or is_window, vocabulary, show, known)
+        here = ProtectedPolicy(policy, method.task.template, vocabulary) if protected else policy
+        found = _predict_batches(here, method, sources, decoding, trace or is_window, vocabulary, show, known)
         for row, outcome in zip(rows, found, strict=True):
             outcomes[row] = outcome
         done += len(rows)
@@ -122,7 +140,8 @@ def _predict_batches(
     """Decode batch by batch, texts of similar length together."""
     order = np.argsort(sources.lengths, kind="stable")
     outcomes: list[Outcome | None] = [None] * len(sources)
-    size = batch_size(method, decoding.beam_size if keep is None else max(KEEP_BEAM, decoding.beam_size))
+    searched = keep is not None or isinstance(policy, ProtectedPolicy)
+    size = batch_size(method, max(KEEP_BEAM, decoding.beam_size) if searched else decoding.beam_size)
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]
         batch = decode(policy, method, sources.take(rows), decoding, trace, vocabulary, keep)
@@ -152,7 +171,7 @@ def decode(
     beam_size, min_confidence = decoding.beam_size, decoding.min_confidence or 0.0
     if decoding.lexicon is not None:
         candidates = LexiconCandidates(decoding.lexicon, vocabulary)
-        verifier = candidates.verify
+        verifier = partial(_all_known, candidates)
     elif keep is not None and method.iterative:
         beam_size, verifier = max(KEEP_BEAM, beam_size), partial(_are_known, keep, vocabulary)
     elif not decoding.searches:
@@ -168,7 +187,12 @@ def decode(
         min_confidence,
         0.0 if keep is None else min_confidence,
     )
-    return found if candidates is None else rerank(sources, found, candidates, policy.log_prob, task, trace)
+    if candidates is None:
+        return found
+    if not isinstance(policy, ProtectedPolicy):
+        return rerank(sources, found, candidates, policy.log_prob, task, trace)
+    found, plain = [*map(protection.plain_outcome, found)], protection.plain(sources)
+    return rerank(plain, found, candidates, policy.log_prob, task, trace, policy.allowed(sources))
 
 
 def _next_action(policy: Policy, method: Method, decoding: Decoding) -> Callable[[Sequences], Prediction]:
@@ -176,7 +200,13 @@ def _next_action(policy: Policy, method: Method, decoding: Decoding) -> Callable
     size = decoding.edits_per_step
     if size == 1 or (size == 0 and not (policy.plans and method.task.independent_edits)):
         return policy.predict
-    return PlannedEdits(policy, method.task.template, size or AUTO, decoding.min_confidence or 0.0)
+    planned = PlannedEdits(policy, method.task.template, size or AUTO, decoding.min_confidence or 0.0)
+    return policy.checked(planned) if isinstance(policy, ProtectedPolicy) else planned
+
+
+def _all_known(candidates: LexiconCandidates, sources: Sequences, predictions: Sequences) -> BoolArray:
+    """Return (B,) whether all words of predictions, whose tokens may have marks, are in the lexicon."""
+    return candidates.verify(sources, protection.plain(predictions))
 
 
 def _are_known(keep: Keep, vocabulary: Vocabulary, sources: Sequences, predictions: Sequences) -> BoolArray:

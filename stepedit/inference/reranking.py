@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepedit.data.states import States, states_after
-from stepedit.editing.edits import Scripts
+from stepedit.editing.edits import Edit, Scripts
 from stepedit.editing.interpreter import AppliedAction, FloatArray, Outcome, describe
 from stepedit.editing.sequences import BoolArray, Pairs, Sequences
 from stepedit.tasks.base import Task
@@ -32,6 +32,7 @@ FREQUENCY_WEIGHT = 0.8  # of a word's log-frequency
 BATCH_SIZE = 512
 
 LogProb = Callable[[States], FloatArray]
+Allowed = Callable[[int, Sequence[Edit[int]]], bool]  # the index of a source and a script -> whether it may be applied
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Reranker:
     candidates: LexiconCandidates
     log_prob: LogProb
     task: Task
+    allowed: Allowed | None = None  # by what has to stay; None: everything is
 
     def best(self, rows: Sequence[Sequence[Sequence[int]]]) -> tuple[list[list[int]], list[float]]:
         """Return the best of the texts for each source, and its score."""
@@ -103,8 +105,16 @@ class Reranker:
         texts = self.sources.rows()
         most = max((self.candidates.count_unknown(row) for row in texts), default=0)
         for remaining in reversed(range(most)):
-            texts = self.best([[row, *self.candidates.replacements(row, remaining)] for row in texts])[0]
+            texts = self.best([[row, *self._replacements(index, row, remaining)] for index, row in enumerate(texts)])[0]
         return self.best([[source, row] for source, row in zip(self.sources.rows(), texts, strict=True)])
+
+    def _replacements(self, index: int, row: Sequence[int], remaining: int) -> list[list[int]]:
+        """Return the candidates of the lexicon that leave alone what has to stay."""
+        found = self.candidates.replacements(row, remaining)
+        if self.allowed is None or not found:
+            return found
+        scripts = self.task.edits(self.sources.take([index] * len(found)), Sequences.from_rows(found))
+        return [text for at, text in enumerate(found) if self.allowed(index, scripts.row(at))]
 
     def bonus(self, row: Sequence[int], edits: int) -> float:
         """Return what is added to the log-probability of a text that takes so many edits."""
@@ -119,14 +129,15 @@ def rerank(
     log_prob: LogProb,
     task: Task,
     trace: bool,
+    allowed: Allowed | None = None,
 ) -> list[Outcome]:
-    """Return what the search found for each source or, if that is better, a text with known words.
+    """Return what the search found for each source or, if that is better, a text with known words that is `allowed`.
 
     A source that is a single known word is kept.
     """
     if not len(sources):
         return []
-    reranker = Reranker(sources, candidates, log_prob, task)
+    reranker = Reranker(sources, candidates, log_prob, task, allowed)
     texts, scores = reranker.replace_unknown()
     _, found_scores = reranker.best([[outcome.tokens] for outcome in found])
     outcomes, rows = list(found), sources.rows()

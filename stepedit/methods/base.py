@@ -29,6 +29,9 @@ class Policy(Protocol):
     def num_parameters(self) -> int:
         """The number of trained weights."""
 
+    def reading(self, vocabulary: Vocabulary) -> Policy:
+        """Return the policy for texts whose ids this vocabulary names; most need no names."""
+
     def predict(self, texts: Sequences) -> Prediction:
         """Return the most probable action of each state, or the whole output of a single-pass method."""
 

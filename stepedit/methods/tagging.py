@@ -33,6 +33,7 @@ KINDS = {
     Operation.DELETE: ("delete",),
     Operation.SUBSTITUTE: ("sub",),
     Operation.REPLACE: ("sub", "delete"),
+    Operation.TRANSFORM: ("sub",),
     Operation.SWAP: ("sub", "insert", "delete"),  # state and target are aligned again
 }
 

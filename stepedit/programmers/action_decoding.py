@@ -33,9 +33,9 @@ def most_probable_actions(
     operations = len(net.template.operations)
     done_E = choice_E == states_BTH.shape[1] * operations
     first_E, operation_E = (torch.where(done_E, 0, part) for part in (choice_E // operations, choice_E % operations))
-    last_E, token_E = first_E, torch.full_like(first_E, PAD)
+    last_E, symbol_E = first_E, torch.full_like(first_E, PAD)
     if net.has_spans:
-        logits_ET = net.last_logits(states_BTH, rows_E, first_E, plan_BH[rows_E], lengths_B)
+        logits_ET = net.last_logits(states_BTH, rows_E, first_E, plan_BH[rows_E], operation_E, lengths_B)
         more_EX, last_EX = _best(_only_first(logits_ET, done_E), k)
         log_prob_E, rows_E, first_E, operation_E, done_E, last_E = _extend(
             more_EX, log_prob_E, (rows_E, first_E, operation_E, done_E), last_EX
@@ -47,12 +47,12 @@ def most_probable_actions(
         log_prob_E, rows_E, first_E, operation_E, done_E, last_E, choice_E = _extend(
             more_EX, log_prob_E, (rows_E, first_E, operation_E, done_E, last_E), choice_EX
         )
-        token_E = net.token_of_choice(choice_E, rows_E, ids_BT)
-    actions_EF = torch.where(done_E[:, None], DONE, _actions(net, first_E, last_E, operation_E, token_E))
+        symbol_E = net.symbol_of_choice(choice_E, rows_E, ids_BT)
+    actions_EF = torch.where(done_E[:, None], DONE, _actions(net, first_E, last_E, operation_E, symbol_E))
     return _top_k(actions_EF.view(len(ids_BT), -1, actions_EF.shape[1]), log_prob_E.view(len(ids_BT), -1), k)
 
 
-def _actions(net: Pointer, first_E: Tensor, last_E: Tensor, operation_E: Tensor, token_E: Tensor) -> Tensor:
+def _actions(net: Pointer, first_E: Tensor, last_E: Tensor, operation_E: Tensor, symbol_E: Tensor) -> Tensor:
     """Return the actions (E, F) with these fields."""
     position_E = first_E * 4 + POSITION
     columns = {
@@ -60,7 +60,7 @@ def _actions(net: Pointer, first_E: Tensor, last_E: Tensor, operation_E: Tensor,
         "position": position_E,
         "first": position_E,
         "last": last_E * 4 + POSITION,
-        "token": torch.where(net.inserts(operation_E), token_E * 4 + TOKEN, position_E),
+        "token": torch.where(net.inserts(operation_E), symbol_E, position_E),
     }
     return torch.stack([columns[field] for field in net.template.fields], 1)
 

@@ -18,9 +18,10 @@ from stepedit.data.states import States
 from stepedit.editing.interpreter import FloatArray, Prediction
 from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.errors import DataError, UserError
-from stepedit.inference.model_folder import CONFIG, WEIGHTS, Tensors, read_shapes, read_tensors
-from stepedit.methods.base import Method
+from stepedit.inference.model_folder import CONFIG, TOKENIZER, WEIGHTS, Tensors, read_shapes, read_tensors
+from stepedit.methods.base import Method, Policy
 from stepedit.programmers.nn.dropout import DropoutRng
+from stepedit.text.vocabulary import Vocabulary
 
 FOREIGN = f"these weights do not belong to the network that {CONFIG} describes"
 
@@ -51,6 +52,16 @@ class Programmer(nn.Module, ABC):
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability (B,) of what should be predicted for each state."""
 
+    def reading(self, vocabulary: Vocabulary) -> Policy:
+        """Return the policy for texts whose ids this vocabulary names; most need no names."""
+        return self
+
+    def read_tokenizer(self, path: Path) -> None:
+        """Use the subword tokenizer of a file; for networks with a pretrained encoder."""
+
+    def load_encoder(self, folder: Path) -> None:
+        """Start from the weights of a pretrained encoder; for networks that have one."""
+
     @property
     def plans(self) -> bool:
         """Whether it was trained to predict, from one look at a text, the edits after the next one."""
@@ -66,6 +77,8 @@ class Programmer(nn.Module, ABC):
         cls.require_weights(folder / WEIGHTS, method, config)
         net = cls.from_seed(0, method, config)
         load_weights(net, read_tensors(folder / WEIGHTS)[0], folder / WEIGHTS)
+        if config.encoder_shape:
+            net.read_tokenizer(folder / TOKENIZER)
         return net.eval()
 
     @classmethod

@@ -49,6 +49,9 @@ class Value:
     def __floordiv__(self, other: Value | int) -> Value:
         return self._binary("Div", other, "int64")  # integers, none of them negative
 
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._binary("Div", other, "float32")
+
     def __mod__(self, other: Value | int) -> Value:
         return self._binary("Mod", other, "int64")
 
@@ -137,6 +140,14 @@ class Value:
     def tanh(self) -> Value:
         """Return tanh(x)."""
         return self.graph.op("Tanh", self)
+
+    def log(self) -> Value:
+        """Return log(x)."""
+        return self.graph.op("Log", self)
+
+    def exp(self) -> Value:
+        """Return exp(x)."""
+        return self.graph.op("Exp", self)
 
     def sigmoid(self) -> Value:
         """Return 1 / (1 + exp(-x))."""
@@ -312,10 +323,10 @@ class GraphBuilder:
         parts = (x, self.weight(f"{name}.weight", transposed=True), *([bias] if bias else []))
         return self.op("Gemm", *parts)
 
-    def layer_norm(self, x: Value, name: str) -> Value:
+    def layer_norm(self, x: Value, name: str, epsilon: float = 1e-5) -> Value:
         """Apply a torch LayerNorm."""
         scale, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
-        return self.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-5)
+        return self.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=epsilon)
 
     def to_bytes(self, facts: Mapping[str, str]) -> bytes:
         """Return the model; facts become its metadata."""

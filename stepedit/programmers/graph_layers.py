@@ -66,6 +66,55 @@ def encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> E
     return _recurrent_encoder(g, config, x, mask)
 
 
+class Subwords(NamedTuple):
+    """The subwords of B texts, and the range of them that each token covers."""
+
+    ids: Value  # (B, S)
+    lengths: Value  # (B,)
+    starts: Value  # (B, T)
+    stops: Value  # (B, T)
+
+
+def pretrained_encoder(g: GraphBuilder, config: TrainingConfig, own: Value, mask: Value, subwords: Subwords) -> Encoded:
+    """Return the encoding of subwords, pooled onto tokens, with the tokens' own embedding added."""
+    hidden, columns = _bert(g, config, subwords), g.arange(subwords.ids.size(1))
+    starts, stops = subwords.starts.unsqueeze(2), subwords.stops.unsqueeze(2)
+    covered = columns.equal(starts)
+    if config.pooling == "mean":
+        covered = (columns >= starts) & (columns < stops)
+    weights = covered.cast("float32")
+    weights = weights / g.op("ReduceSum", weights, g.constant(np.array([2])), keepdims=1)
+    return Encoded(weights @ hidden + own, mask, hidden.take(g.scalar(0, "int64"), axis=1), None)
+
+
+def _bert(g: GraphBuilder, config: TrainingConfig, subwords: Subwords) -> Value:
+    """Return the hidden states (B, S, H) of `nn.bert`."""
+    shape, name = config.encoder_shape, "encoder.bert.embeddings"
+    assert shape is not None
+    size, heads, width = shape.hidden_size, shape.num_heads, shape.hidden_size // shape.num_heads
+    columns, batch = g.arange(subwords.ids.size(1)), subwords.ids.size(0)
+    bias = _attention_bias(g, columns < subwords.lengths.unsqueeze(1))
+    split = g.shape_of_parts((batch, -1, heads, width))
+    with g.once():
+        kind = g.weight(f"{name}.token_type_embeddings.weight").slice(0, 0, 1)
+    x = g.weight(f"{name}.word_embeddings.weight").take(subwords.ids) + kind
+    x = x + g.weight(f"{name}.position_embeddings.weight").take(columns + shape.first_position)
+    x = g.layer_norm(x, f"{name}.LayerNorm", shape.layer_norm_eps).reshape(-1, size)
+    for layer in range(shape.num_layers):
+        name = f"encoder.bert.encoder.layer.{layer}"
+        projected = (g.linear_2d(x, f"{name}.attention.self.{part}") for part in ("query", "key", "value"))
+        query, key, value = (g.op("Reshape", part, split).transpose(0, 2, 1, 3) for part in projected)
+        scores = query @ key.transpose(0, 1, 3, 2) * float(width**-0.5) + bias
+        attended = (scores.softmax() @ value).transpose(0, 2, 1, 3).reshape(-1, size)
+        x = x + g.linear_2d(attended, f"{name}.attention.output.dense")
+        x = g.layer_norm(x, f"{name}.attention.output.LayerNorm", shape.layer_norm_eps)
+        inner = g.linear_2d(x, f"{name}.intermediate.dense").gelu()
+        x = g.layer_norm(
+            x + g.linear_2d(inner, f"{name}.output.dense"), f"{name}.output.LayerNorm", shape.layer_norm_eps
+        )
+    return x.reshape(batch, -1, size)
+
+
 def _attention_bias(g: GraphBuilder, mask: Value) -> Value:
     """Return (B, 1, 1, T) zero at tokens and NEG_INF at padding."""
     return g.where(mask, 0.0, NEG_INF).unsqueeze(1, 2)

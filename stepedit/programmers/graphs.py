@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepedit.config import TrainingConfig
-from stepedit.editing.actions import DONE, OPERATION, POSITION, TOKEN, Operation
+from stepedit.editing.actions import DONE, OPERATION, POSITION, RULE, SPANNING, TOKEN, Operation
 from stepedit.editing.sequences import PAD
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import GRAPH_FORMAT, WIDTH
@@ -24,14 +24,16 @@ from stepedit.programmers.graph_builder import GraphBuilder, Value
 from stepedit.programmers.graph_layers import (
     Embedded,
     Encoded,
+    Subwords,
     decoder_step,
     embedding,
     encoder,
     initial_states,
+    pretrained_encoder,
 )
 from stepedit.programmers.nn.attention import NEG_INF
 from stepedit.programmers.pointer import trains_plans
-from stepedit.programmers.pointer_network import MIN_TOKENS, NO_TOKEN
+from stepedit.programmers.pointer_network import NO_TOKEN, min_span, min_tokens
 from stepedit.programmers.seq2seq import never_predicted, token_rows
 
 
@@ -148,17 +150,28 @@ class PointerGraph:
         scoring = g.input("scoring", "bool", [])
         (score,) = g.when(scoring, lambda: [self._score(read, **given)], [np.zeros(0, np.float32)])
         g.output("score", score, "float32", ["S"])
-        return g.to_bytes(_facts("pointer", g, plans=int(trains_plans(self.config))))
+        order_free = int(self.config.edit_order == "any")
+        return g.to_bytes(_facts("pointer", g, plans=int(trains_plans(self.config)), order_free=order_free))
 
     def _read(self, ids: Value, lengths: Value) -> _Read:
         g = self.g
         end = (lengths * 0).unsqueeze(1)  # padding is the end token, too
         ended = g.concat([ids, end], 1)
         columns = g.arange(ended.size(1))
-        encoded = encoder(g, self.config, self.tokens.of(ended), columns <= lengths.unsqueeze(1))
+        mask, own = columns <= lengths.unsqueeze(1), self.tokens.of(ended)
+        if self.config.encoder_shape is None:
+            encoded = encoder(g, self.config, own, mask)
+        else:
+            encoded = pretrained_encoder(g, self.config, own, mask, self._subwords())
         start = g.weight("start").unsqueeze(0)
         plan, _ = decoder_step(g, self.config, "planner", start, encoded, None, self.planner_layers)
         return _Read(ended, lengths, *encoded, plan, self._positions(encoded.states, plan, lengths))
+
+    def _subwords(self) -> Subwords:
+        g = self.g
+        subwords, lengths = g.input("subwords", "int64", ["B", "S"]), g.input("subword_lengths", "int64", ["B"])
+        covered = (g.input(f"subword_{end}", "int64", ["B", "U"]) for end in ("starts", "stops"))
+        return Subwords(subwords, lengths, *covered)
 
     def _positions(self, states: Value, plan: Value, lengths: Value) -> Value:
         """Return (B, T*P+1) log-probabilities of every operation at every position, and of DONE."""
@@ -169,11 +182,21 @@ class PointerGraph:
         query = (plan @ heads).reshape(0, count, size)  # (B, P, H)
         products = query @ states.transpose(0, 2, 1) + (plan @ bias).unsqueeze(2)
         logits = products.transpose(0, 2, 1) * size**-0.5  # (B, T, P)
-        needed = g.constant(np.array([MIN_TOKENS.get(which, 1) for which in self.template.operations]))
+        needed = g.constant(np.array(min_tokens(self.template)))
         fits = (lengths.unsqueeze(1) - g.arange(states.size(1))).unsqueeze(2) >= needed
         logits = g.where(fits, logits, NEG_INF).reshape(0, -1)
         done = g.linear_2d(plan, "done_head")
-        return g.concat([logits, done], 1).log_softmax()
+        log_prob = g.concat([logits, done], 1).log_softmax()
+        return self._against_done(log_prob) if self.config.edit_order == "any" else log_prob
+
+    def _against_done(self, log_prob: Value) -> Value:
+        """Return how probable each edit is if the only other choice is DONE."""
+        g = self.g
+        count = log_prob.size(1)
+        edits, done = log_prob.slice(1, 0, count - 1), log_prob.slice(1, count - 1, count)
+        larger = g.op("Max", edits, done)
+        total = larger + ((edits - larger).exp() + (done - larger).exp()).log()
+        return g.concat([edits - total, done], 1)
 
     def _plan(self, read: _Read, decisions: Value) -> tuple[Value, Value]:
         """Return up to so many actions (N, B, F), each given those before, and their log-probabilities (N, B)."""
@@ -218,19 +241,23 @@ class PointerGraph:
         token = g.where((values["token"] % 4).equal(TOKEN), values["token"] // 4, PAD, "int64")
         return inputs + self.outputs.of(token)
 
-    def _last_logits(self, read: _Read, first: Value) -> Value:
-        """Return (B, E, T) logits of the last position given the first (B, E)."""
+    def _last_logits(self, read: _Read, first: Value, operation: Value) -> Value:
+        """Return (B, E, T) logits of the last position given the first and the operation (B, E)."""
         g, size = self.g, self.config.hidden_size
         at_first = read.states.take_rows(first)
         plan = read.plan.unsqueeze(1).expand(1, first.size(1), 1)
         query = g.linear(g.concat([at_first, plan], 2), "last_query") * size**-0.5
         logits = query @ g.linear(read.states, "last_key").transpose(0, 2, 1)
         columns = g.arange(read.ids.size(1))
-        fits = (columns >= first.unsqueeze(2)) & (columns < read.lengths.unsqueeze(1, 2))
+        operations, least = self.template.operations, min_span(self.template)
+        apart = g.constant(np.array([least * (which == Operation.REPLACE) for which in operations])).take(operation)
+        spanning = g.constant(np.array([which in SPANNING for which in operations])).take(operation).unsqueeze(2)
+        inside = (columns >= (first + apart).unsqueeze(2)) & (columns < read.lengths.unsqueeze(1, 2))
+        fits = (spanning & inside) | (~spanning & columns.equal(first.unsqueeze(2)))
         return g.where(fits, logits, NEG_INF)
 
     def _token_logits(self, read: _Read, first: Value, last: Value, operation: Value) -> Value:
-        """Return (B, E, V) logits of the token or, with copying, (B, E, V+T)."""
+        """Return (B, E, X) logits: of V tokens, of the affix rules, and of T positions to copy from."""
         g, size = self.g, self.config.hidden_size
         assert self.outputs is not None
         plan = g.linear_2d(read.plan, "token_from_plan").unsqueeze(1)
@@ -240,11 +267,19 @@ class PointerGraph:
             hidden = hidden + g.linear(read.states.take_rows(last), "token_from_last")
         hidden = hidden.gelu()
         logits = hidden @ self.outputs.transposed + g.weight("output_bias")
-        logits = g.where(g.constant(self.allowed), logits, NEG_INF)
-        if not self.template.copies:
-            return logits
-        copies = (hidden * size**-0.5) @ g.linear(read.states, "copy_key").transpose(0, 2, 1)
-        return g.concat([logits, g.where(self._copyable(read.ids).unsqueeze(1), copies, NEG_INF)], 2)
+        parts = [g.where(g.constant(self.allowed), logits, NEG_INF)]
+        transforming = np.array([which == Operation.TRANSFORM for which in self.template.operations])
+        transforms = g.constant(transforming).take(operation).unsqueeze(2)
+        if self.template.num_rules:
+            rules = g.where(transforms, g.linear(hidden, "rule_head"), NEG_INF)
+            parts = [g.where(transforms, NEG_INF, parts[0]), rules]
+        if self.template.copies:
+            copies = (hidden * size**-0.5) @ g.linear(read.states, "copy_key").transpose(0, 2, 1)
+            copyable = self._copyable(read.ids).unsqueeze(1)
+            if self.template.num_rules:
+                copyable = copyable & ~transforms
+            parts.append(g.where(copyable, copies, NEG_INF))
+        return g.concat(parts, 2) if len(parts) > 1 else parts[0]
 
     def _copyable(self, ids: Value) -> Value:
         """Return (B, T) the positions to copy from: the first of each token that is not insertable anyway."""
@@ -267,9 +302,9 @@ class PointerGraph:
         log_prob, choice = read.positions.top_k(k)  # (B, E)
         done = choice.equal(read.ids.size(1) * count)
         first, operation = (g.where(done, 0, part, "int64") for part in (choice // count, choice % count))
-        last, token = first, first * 0
+        last, symbol = first, first * 0
         if self.has_spans:
-            logits = self._only_first(self._last_logits(read, first), done)
+            logits = self._only_first(self._last_logits(read, first, operation), done)
             more, last = logits.log_softmax().top_k(k)
             log_prob, (first, operation, done), last = self._extend(log_prob, more, (first, operation, done), last)
         if self.has_tokens:
@@ -278,8 +313,8 @@ class PointerGraph:
             more, picked = logits.log_softmax().top_k(k)
             parts = (first, operation, done, last)
             log_prob, (first, operation, done, last), picked = self._extend(log_prob, more, parts, picked)
-            token = self._token_of(picked, read.ids)
-        return self._best(self._actions(first, last, operation, token, done), log_prob, k)
+            symbol = self._symbol_of(picked, read.ids)
+        return self._best(self._actions(first, last, operation, symbol, done), log_prob, k)
 
     def _only_first(self, logits: Value, fixed: Value) -> Value:
         """Leave a single, certain choice where the field has no meaning."""
@@ -296,15 +331,18 @@ class PointerGraph:
         wide = [part.unsqueeze(2).expand(1, 1, width).reshape(0, -1) for part in parts]
         return total, wide, choice.reshape(0, -1)
 
-    def _token_of(self, choice: Value, ids: Value) -> Value:
-        """Return the tokens of indices into the token logits."""
+    def _symbol_of(self, choice: Value, ids: Value) -> Value:
+        """Return the symbols of indices into the token logits: tokens or affix rules."""
+        g, size, rules = self.g, len(self.allowed), self.template.num_rules
+        symbol = choice * 4 + TOKEN
+        if rules:
+            symbol = g.where(choice < size, symbol, (choice - size) * 4 + RULE, "int64")
         if not self.template.copies:
-            return choice
-        g, size = self.g, len(self.allowed)
-        copied = g.op("Max", choice - size, g.scalar(0, "int64"))
-        return g.where(choice < size, choice, ids.take_along(copied), "int64")
+            return symbol
+        copied = g.op("Max", choice - (size + rules), g.scalar(0, "int64"))
+        return g.where(choice < size + rules, symbol, ids.take_along(copied) * 4 + TOKEN, "int64")
 
-    def _actions(self, first: Value, last: Value, operation: Value, token: Value, done: Value) -> Value:
+    def _actions(self, first: Value, last: Value, operation: Value, symbol: Value, done: Value) -> Value:
         """Return the actions (B, C, F) with these fields."""
         g = self.g
         position = first * 4 + POSITION
@@ -312,7 +350,7 @@ class PointerGraph:
         columns = {"position": position, "first": position, "last": last * 4 + POSITION}
         columns["operation"] = ids.take(operation) * 4 + OPERATION
         if self.has_tokens:
-            columns["token"] = g.where(self._inserts(operation), token * 4 + TOKEN, position, "int64")
+            columns["token"] = g.where(self._inserts(operation), symbol, position, "int64")
         fields = g.concat([columns[field].unsqueeze(2) for field in self.template.fields], 2)
         return g.where(done.unsqueeze(2), DONE, fields, "int64")
 
@@ -337,7 +375,7 @@ class PointerGraph:
         first, last, operation, choice = (part.unsqueeze(1) for part in (first, last, operation, choice))
         extra = total * 0.0
         if self.has_spans:
-            log_probs = self._last_logits(read, first).log_softmax().squeeze(1)
+            log_probs = self._last_logits(read, first, operation).log_softmax().squeeze(1)
             extra = extra + log_probs.take_along(last).squeeze(1)
         if self.has_tokens:
             log_probs = self._token_logits(read, first, last, operation).log_softmax().squeeze(1)

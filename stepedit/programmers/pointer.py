@@ -11,6 +11,7 @@ plan, J = K + 1 decisions (the last one is DONE), E edits of all plans.
 
 from __future__ import annotations
 
+from copy import copy
 from math import log
 from typing import ClassVar, Self
 
@@ -27,12 +28,15 @@ from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import WIDTH
-from stepedit.methods.base import Method
+from stepedit.inference.word_forms import by_probability, next_actions, with_forms
+from stepedit.methods.base import Method, Policy
 from stepedit.programmers.action_decoding import action_fields, most_probable_actions
-from stepedit.programmers.nn.attention import EncoderOutput
+from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
 from stepedit.programmers.nn.dropout import DropoutRng
 from stepedit.programmers.plan_targets import PlanTargets, plan_targets
 from stepedit.programmers.pointer_network import IGNORE_INDEX, PointerNetwork
+from stepedit.text.subwords import SubwordReader
+from stepedit.text.vocabulary import Vocabulary
 
 SINGLE_TOKEN = {Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE}
 
@@ -50,7 +54,9 @@ class Pointer(PointerNetwork):
     def __init__(self, method: Method, config: TrainingConfig) -> None:
         super().__init__(method, config)
         self.plan_loss_weight, self.oracle = config.plan_loss_weight, config.oracle
-        self.trains_plans = trains_plans(config)
+        self.trains_plans, self.order_free = trains_plans(config), config.edit_order == "any"
+        self.forms = method.task.word_forms(method.task.vocabulary)
+        self.task = method.task
 
     @classmethod
     def from_config(cls, method: Method, config: TrainingConfig) -> Self:
@@ -75,6 +81,8 @@ class Pointer(PointerNetwork):
         encoded = self.encode(ids_BT, lengths_B)
         if self.oracle == "dynamic":
             return -self._optimal_log_prob(states.take(rows.numpy()), encoded, ids_BT, lengths_B).sum() / len(states)
+        if self.order_free:
+            return self._order_free_loss(states, rows, encoded, ids_BT, lengths_B)
         whole = plan_targets(states, self.template, self.operation_index.cpu().numpy(), self.plan_loss_weight)
         total, plan = whole.weights.sum(), whole.take(rows, self.device)
         plan_BJH = self.plan_states(encoded, plan)
@@ -85,6 +93,29 @@ class Pointer(PointerNetwork):
         loss_BJ = loss_BJ + self._field_loss(plan, encoded.states, plan_BJH, ids_BT, lengths_B)
         return (loss_BJ * plan.weights).sum() / total
 
+    def _order_free_loss(
+        self, states: States, rows: Tensor, encoded: EncoderOutput, ids_BT: Tensor, lengths_B: Tensor
+    ) -> Tensor:
+        """Return the loss if any remaining edit may come next.
+
+        That is the log of their positions' summed probability, and the mean loss of their other fields. Of edits with
+        the same position and operation (two insertions) the first counts.
+        """
+        index = self.operation_index.cpu().numpy()
+        plan = plan_targets(states, self.template, index, 0.0, alternatives=True).take(rows, self.device)
+        plan_B1H = self.plan_states(encoded)
+        log_prob_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0].log_softmax(1)
+        choice_BK, count = self._position_choice(plan), plan.first.shape[1]
+        repeated_BK = (choice_BK[:, :, None] == choice_BK[:, None]).tril(-1).any(2)
+        has_edit_BK = plan.has_edit[:, :count] & ~repeated_BK
+        next_BK = log_prob_BX.gather(1, torch.where(has_edit_BK, choice_BK, 0)).masked_fill(~has_edit_BK, NEG_INF)
+        done_B = ~has_edit_BK.any(1)
+        position_B = torch.where(done_B, log_prob_BX[:, -1], next_BK.logsumexp(1))
+        wide_BKH = plan_B1H.expand(-1, count, -1)
+        fields_BK = self._field_loss(plan._replace(has_edit=has_edit_BK), encoded.states, wide_BKH, ids_BT, lengths_B)
+        fields_B = fields_BK.sum(1) / has_edit_BK.sum(1).clamp(min=1)
+        return (fields_B - position_B).sum() / len(states)
+
     def _position_choice(self, plan: PlanTargets) -> Tensor:
         """Return (B, K) the index of each edit's position and operation in `position_logits`."""
         return plan.first * len(self.template.operations) + plan.operation
@@ -94,16 +125,16 @@ class Pointer(PointerNetwork):
     ) -> Tensor:
         """Return (B, J) the loss of the fields after the position."""
         row_E, decision_E = plan.has_edit.nonzero(as_tuple=True)
-        first_E, last_E, operation_E, token_E = (part[row_E, decision_E] for part in plan[:4])
+        first_E, last_E, operation_E, token_E, rule_E = (part[row_E, decision_E] for part in plan[:5])
         plan_EH = plan_BJH[row_E, decision_E]
         loss_E = torch.zeros(len(row_E), device=self.device)
         if self.has_spans:
-            logits_ET = self.last_logits(states_BTH, row_E, first_E, plan_EH, lengths_B)
+            logits_ET = self.last_logits(states_BTH, row_E, first_E, plan_EH, operation_E, lengths_B)
             loss_E = loss_E + cross_entropy(logits_ET, last_E, reduction="none")
         if self.has_tokens:
             positions = first_E, last_E if self.has_spans else None
             logits_EV = self.token_logits(states_BTH, row_E, positions, plan_EH, operation_E, self.copyable(ids_BT))
-            choice_E = self.choice_of_token(token_E, row_E, ids_BT)
+            choice_E = self.choice_of_token(token_E, rule_E, row_E, ids_BT)
             choice_E = torch.where(token_E == PAD, IGNORE_INDEX, choice_E)  # a deletion inserts none
             loss_E = loss_E + cross_entropy(logits_EV, choice_E, ignore_index=IGNORE_INDEX, reduction="none")
         return torch.zeros(plan_BJH.shape[:2], device=self.device).index_put((row_E, decision_E), loss_E)
@@ -123,7 +154,7 @@ class Pointer(PointerNetwork):
         logits_MV = self.token_logits(
             encoded.states, row_M, (start_M, None), plan_BJH[:, 0][row_M], operation_M, self.copyable(ids_BT)
         )
-        choice_M = self.choice_of_token(token_M, row_M, ids_BT)
+        choice_M = self.choice_of_token(token_M, torch.full_like(token_M, -1), row_M, ids_BT)
         token_log_prob_M = logits_MV.log_softmax(1).gather(1, choice_M[:, None])[:, 0]
         log_prob_M = log_prob_M + torch.where(token_M == PAD, 0.0, token_log_prob_M)
         total_B = torch.zeros_like(log_prob_BX[:, 0]).index_add(0, row_M, log_prob_M.exp())
@@ -134,8 +165,18 @@ class Pointer(PointerNetwork):
         """Return hidden states (B, T, H), plan state (B, H), and log-probabilities of positions and DONE (B, X)."""
         encoded = self.encode(ids_BT, lengths_B)
         plan_B1H = self.plan_states(encoded)
-        logits_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0]
-        return encoded.states, plan_B1H[:, 0], logits_BX.log_softmax(1)
+        log_prob_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0].log_softmax(1)
+        return encoded.states, plan_B1H[:, 0], _against_done(log_prob_BX) if self.order_free else log_prob_BX
+
+    def reading(self, vocabulary: Vocabulary) -> Policy:
+        """Return the network for texts whose ids this vocabulary names."""
+        if vocabulary is self.vocabulary or not (self.is_pretrained or self.forms):
+            return self
+        bound = copy(self)
+        bound.vocabulary, bound.forms = vocabulary, self.task.word_forms(vocabulary)
+        if self.reader is not None:
+            bound.reader = SubwordReader(self.reader.tokenizer, vocabulary)
+        return bound
 
     @torch.inference_mode()
     def predict(self, texts: Sequences) -> Prediction:
@@ -147,26 +188,29 @@ class Pointer(PointerNetwork):
         read = self.read(ids_BT, lengths_B)
         done_B = read[2][:, -1]
         open_E = (done_B <= log(0.5)).nonzero()[:, 0]
-        if len(open_E) == len(ids_BT):
-            actions_BKF, log_prob_BK = most_probable_actions(self, read, ids_BT, lengths_B, WIDTH)
-            return Prediction(actions_BKF[:, 0].cpu().numpy(), log_prob_BK[:, 0].cpu().numpy())
-        actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE, device=self.device)
-        log_prob_B = done_B.clone()
+        actions_BF = torch.full((len(ids_BT), len(self.template.fields)), DONE).numpy()
+        log_prob_B = done_B.cpu().numpy().copy()
         if len(open_E):
-            states_BTH, plan_BH, position_BX = (part[open_E] for part in read)
-            actions_EKF, log_prob_EK = most_probable_actions(
-                self, (states_BTH, plan_BH, position_BX), ids_BT[open_E], lengths_B[open_E], WIDTH
-            )
-            actions_BF[open_E], log_prob_B[open_E] = actions_EKF[:, 0], log_prob_EK[:, 0]
-        return Prediction(actions_BF.cpu().numpy(), log_prob_B.cpu().numpy())
+            rows = open_E.cpu().numpy()
+            read = tuple(part[open_E] for part in read)  # type: ignore[assignment]
+            found = self._most_probable(read, ids_BT[open_E], lengths_B[open_E], WIDTH)
+            actions_BF[rows], log_prob_B[rows] = next_actions(*found, self.order_free)
+        return Prediction(actions_BF, log_prob_B)
+
+    def _most_probable(
+        self, read: tuple[Tensor, Tensor, Tensor], ids_BT: Tensor, lengths_B: Tensor, k: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Return the most probable actions (B, K, F) with their word forms."""
+        actions, log_prob = (part.cpu().numpy() for part in most_probable_actions(self, read, ids_BT, lengths_B, k))
+        texts = Sequences(ids_BT.cpu().numpy(), lengths_B.cpu().numpy())
+        return by_probability(*with_forms(actions, log_prob, texts, self.template, self.forms))
 
     @torch.inference_mode()
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         """Return the most probable actions, searched among the most probable positions and tokens."""
         ids_BT, lengths_B = self.tensors(texts)
-        read = self.read(ids_BT, lengths_B)
-        actions_BKF, log_prob_BK = most_probable_actions(self, read, ids_BT, lengths_B, max(k, WIDTH))
-        return actions_BKF[:, :k].cpu().numpy(), log_prob_BK[:, :k].cpu().numpy()
+        actions, log_prob = self._most_probable(self.read(ids_BT, lengths_B), ids_BT, lengths_B, max(k, WIDTH))
+        return actions[:, :k], log_prob[:, :k]
 
     @property
     def plans(self) -> bool:
@@ -191,7 +235,7 @@ class Pointer(PointerNetwork):
                 break
             inputs_BH = self.plan_input(encoded, *action_fields(self, actions_BKF[:, 0]))
         actions, log_probs = (torch.stack(part, 1).cpu().numpy() for part in zip(*found, strict=True))
-        return actions, log_probs
+        return with_forms(actions, log_probs, texts, self.template, self.forms)
 
     @torch.inference_mode()
     def log_prob(self, states: States) -> FloatArray:
@@ -203,3 +247,12 @@ class Pointer(PointerNetwork):
         target_B1 = torch.where(plan.has_edit, self._position_choice(plan), position_BX.shape[1] - 1)
         loss_B1 = self._field_loss(plan, states_BTH, plan_BH[:, None], ids_BT, lengths_B)
         return (position_BX.gather(1, target_B1) - loss_B1)[:, 0].cpu().numpy()
+
+
+def _against_done(log_prob_BX: Tensor) -> Tensor:
+    """Return how probable each edit is if the only other choice is DONE, which is the last column.
+
+    If any order of edits is right, the edits that remain share the probability, so that alone says little.
+    """
+    edits_BX, done_B1 = log_prob_BX[:, :-1], log_prob_BX[:, -1:]
+    return torch.cat([edits_BX - torch.logaddexp(edits_BX, done_B1), done_B1], 1)

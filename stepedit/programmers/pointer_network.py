@@ -9,24 +9,40 @@ plan, J = K + 1 decisions (the last one is DONE), E edits of all plans.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
 from stepedit.config import TrainingConfig
-from stepedit.editing.actions import Operation
+from stepedit.editing.actions import RULE, SPANNING, TOKEN, Operation, Template
 from stepedit.editing.sequences import PAD
 from stepedit.methods.base import Method
-from stepedit.programmers.base import Programmer
-from stepedit.programmers.encoders import make_decoder, make_encoder
+from stepedit.programmers.base import Programmer, load_weights
+from stepedit.programmers.encoders import PretrainedEncoder, make_decoder, make_encoder
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
+from stepedit.programmers.nn.bert import Bert
 from stepedit.programmers.nn.dropout import Dropout
 from stepedit.programmers.nn.embedding import Embedding, initialize, numeric_features
 from stepedit.programmers.plan_targets import PlanTargets
+from stepedit.programmers.pretrained import read_weights
+from stepedit.text.subwords import SubwordReader, SubwordTokenizer
+from stepedit.text.vocabulary import Vocabulary
 
-MIN_TOKENS = {Operation.INSERT: 0, Operation.SWAP: 2}  # from the position on; 1 for other operations
 NO_TOKEN = {Operation.DELETE, Operation.SWAP}
 IGNORE_INDEX = -100  # of cross_entropy
+
+
+def min_tokens(template: Template) -> list[int]:
+    """Return how many tokens each operation needs from its position on."""
+    needed = {Operation.INSERT: 0, Operation.SWAP: 2, Operation.REPLACE: min_span(template) + 1}
+    return [needed.get(which, 1) for which in template.operations]
+
+
+def min_span(template: Template) -> int:
+    """Return the least distance of a replacement's ends: 1 where a single token has an operation of its own."""
+    return int(Operation.SUBSTITUTE in template.operations)
 
 
 class PointerNetwork(Programmer):
@@ -37,6 +53,9 @@ class PointerNetwork(Programmer):
     operation_ids: Tensor  # (P,)
     operation_index: Tensor  # the inverse
     inserting: Tensor  # (P,) whether an operation inserts a token
+    spanning: Tensor  # (P,) whether an operation has two ends
+    min_spans: Tensor  # (P,) the least distance of the two
+    transforming: Tensor  # (P,) whether an operation names an affix rule
 
     def __init__(self, method: Method, config: TrainingConfig) -> None:
         super().__init__()
@@ -63,8 +82,17 @@ class PointerNetwork(Programmer):
             self.output_bias = nn.Parameter(torch.zeros(len(vocabulary)))
             if self.template.copies:
                 self.copy_key = nn.Linear(hidden, hidden)
+            if self.template.num_rules:
+                self.rule_head = nn.Linear(hidden, self.template.num_rules)
         self._register_constants(len(vocabulary))
         initialize(self, config)
+        self.is_pretrained = config.encoder_shape is not None
+        self.vocabulary: Vocabulary = vocabulary  # that names the ids of the texts
+        self.reader: SubwordReader | None = None
+        if config.encoder_shape is not None:
+            self.max_subwords = config.encoder_shape.max_length
+            self.bert.freeze(config.frozen_layers)
+            nn.init.zeros_(self.token_embedding.table)  # what is added to the encoder's states
 
     def _register_constants(self, vocabulary_size: int) -> None:
         operations = self.template.operations
@@ -74,7 +102,10 @@ class PointerNetwork(Programmer):
         index[list(operations)] = torch.arange(len(operations))
         constants = {
             "allowed": allowed,
-            "min_tokens": torch.tensor([MIN_TOKENS.get(which, 1) for which in operations]),
+            "min_tokens": torch.tensor(min_tokens(self.template)),
+            "spanning": torch.tensor([which in SPANNING for which in operations]),
+            "min_spans": torch.tensor([min_span(self.template) * (which == Operation.REPLACE) for which in operations]),
+            "transforming": torch.tensor([which == Operation.TRANSFORM for which in operations]),
             "operation_index": index,
             "operation_ids": torch.tensor(operations),
             "inserting": torch.tensor([which not in NO_TOKEN for which in operations]),
@@ -82,18 +113,52 @@ class PointerNetwork(Programmer):
         for name, value in constants.items():
             self.register_buffer(name, value, persistent=False)
 
+    @property
+    def bert(self) -> Bert:
+        """The pretrained encoder."""
+        if not isinstance(self.encoder, PretrainedEncoder):
+            raise TypeError("this network has no pretrained encoder")
+        return self.encoder.bert
+
+    def read_tokenizer(self, path: Path) -> None:
+        """Use the subword tokenizer of a file."""
+        self.reader = SubwordReader(SubwordTokenizer(path, self.max_subwords), self.vocabulary)
+
+    def load_encoder(self, folder: Path) -> None:
+        """Start from the weights of a pretrained encoder; tokens to insert from its embeddings of their subwords."""
+        bert = self.bert
+        expected = {name: tuple(tensor.shape) for name, tensor in bert.state_dict().items()}
+        load_weights(bert, read_weights(folder, expected), folder)
+        if self.reader is None or not self.has_tokens:
+            return
+        subwords = self.reader.tokenizer.ids(list(self.vocabulary.tokens))
+        table_XH = bert.embeddings.word_embeddings.weight.detach()
+        rows = [table_XH[ids].mean(0) if ids else table_XH.new_zeros(table_XH.shape[1]) for ids in subwords]
+        vectors_VH = torch.stack(rows)
+        known = self.output_embedding.table.data[: len(vectors_VH)]
+        known.copy_(vectors_VH * (known.std() / vectors_VH.std()))
+
     def encode(self, ids_BT: Tensor, lengths_B: Tensor) -> EncoderOutput:
         """Encode texts with an end token behind each."""
         ended_BT = pad(ids_BT, (0, 1), value=PAD)  # padding is the end token, too
         mask_BT = torch.arange(ended_BT.shape[1], device=self.device) <= lengths_B[:, None]
-        encoded: EncoderOutput = self.encoder(self.dropout(self.token_embedding(ended_BT)), mask_BT)
+        own_BTH = self.dropout(self.token_embedding(ended_BT))
+        encoded: EncoderOutput
+        if not self.is_pretrained:
+            encoded = self.encoder(own_BTH, mask_BT)
+            return encoded
+        if self.reader is None:
+            raise RuntimeError("read_tokenizer comes first")
+        subwords = self.reader(ids_BT.cpu().numpy(), lengths_B.cpu().numpy())
+        encoded = self.encoder(tuple(torch.from_numpy(part).to(self.device) for part in subwords), own_BTH, mask_BT)
         return encoded
 
     def plan_states(self, encoded: EncoderOutput, plan: PlanTargets | None = None) -> Tensor:
         """Return (B, J, H) the state of each decision given the edits before it; without a plan, of the first."""
         inputs_BJH = self.start.expand(1, 1, -1)  # the same for all texts
         if plan is not None and plan.weights.shape[1] > 1:
-            edits_BKH = self.plan_input(encoded, plan.first, plan.operation, plan.token)
+            token_BK = torch.where(plan.rule >= 0, PAD, plan.token)  # a form is named by its rule
+            edits_BKH = self.plan_input(encoded, plan.first, plan.operation, token_BK)
             inputs_BJH = torch.cat([inputs_BJH.expand(len(edits_BKH), -1, -1), edits_BKH], 1)
         states_BJH: Tensor = self.planner(inputs_BJH, encoded)[0]
         return states_BJH
@@ -125,13 +190,21 @@ class PointerNetwork(Programmer):
         return products_BQT.view(batch, decisions, operations, -1).transpose(2, 3).flatten(2)
 
     def last_logits(
-        self, states_BTH: Tensor, row_E: Tensor, first_E: Tensor, plan_EH: Tensor, lengths_B: Tensor
+        self,
+        states_BTH: Tensor,
+        row_E: Tensor,
+        first_E: Tensor,
+        plan_EH: Tensor,
+        operation_E: Tensor,
+        lengths_B: Tensor,
     ) -> Tensor:
-        """Return (E, T) logits of the last position of a span given its first."""
+        """Return (E, T) logits of the last position of a span given its first; a single position has no choice."""
         query_EH = self.last_query(torch.cat([states_BTH[row_E, first_E], plan_EH], 1)) * plan_EH.shape[1] ** -0.5
         logits_ET = _row_products(query_EH, row_E, self.last_key(states_BTH))
         position_T = torch.arange(logits_ET.shape[1], device=self.device)
-        fits_ET = (position_T >= first_E[:, None]) & (position_T < lengths_B[row_E, None])
+        least_E = first_E + self.min_spans[operation_E]
+        fits_ET = (position_T >= least_E[:, None]) & (position_T < lengths_B[row_E, None])
+        fits_ET = torch.where(self.spanning[operation_E, None], fits_ET, position_T == first_E[:, None])
         return logits_ET.masked_fill(~fits_ET, NEG_INF)
 
     def token_logits(
@@ -143,9 +216,9 @@ class PointerNetwork(Programmer):
         operation_E: Tensor,
         copyable_BT: Tensor | None,
     ) -> Tensor:
-        """Return (E, V) logits of the inserted token given its first and, for a span, its last position.
+        """Return (E, X) logits of what is inserted, given its first and, for a span, its last position.
 
-        If tokens of the text may be copied: (E, V+T), of every token and of every position to copy from.
+        That is one of V tokens, then one of the affix rules, then a token of one of T positions, copied.
         """
         first_E, last_E = positions
         hidden_EH = self.token_from_first(states_BTH[row_E, first_E]) + self.token_from_plan(plan_EH)
@@ -156,10 +229,15 @@ class PointerNetwork(Programmer):
         logits_EV = (hidden_EH @ self.output_embedding.weight().T + self.output_bias).masked_fill(
             ~self.allowed, NEG_INF
         )
-        if copyable_BT is None:
-            return logits_EV
-        copies_ET = _row_products(hidden_EH * plan_EH.shape[1] ** -0.5, row_E, self.copy_key(states_BTH))
-        return torch.cat([logits_EV, copies_ET.masked_fill(~copyable_BT[row_E], NEG_INF)], 1)
+        parts = [logits_EV]
+        if self.template.num_rules:
+            transforms_E1 = self.transforming[operation_E, None]
+            rules_ER = self.rule_head(hidden_EH).masked_fill(~transforms_E1, NEG_INF)
+            parts = [logits_EV.masked_fill(transforms_E1, NEG_INF), rules_ER]
+        if copyable_BT is not None:
+            copies_ET = _row_products(hidden_EH * plan_EH.shape[1] ** -0.5, row_E, self.copy_key(states_BTH))
+            parts.append(copies_ET.masked_fill(~copyable_BT[row_E] | self.transforming[operation_E, None], NEG_INF))
+        return torch.cat(parts, 1) if len(parts) > 1 else logits_EV
 
     def inserts(self, operation_E: Tensor) -> Tensor:
         """Return (E,) whether an operation inserts a token."""
@@ -176,23 +254,30 @@ class PointerNetwork(Programmer):
     def _insertable(self, tokens: Tensor) -> Tensor:
         return self.allowed[torch.where(tokens < len(self.allowed), tokens, PAD)]
 
-    def choice_of_token(self, token_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
-        """Return (E,) the index in `token_logits` of a token: its own, or that of the first position to copy it from.
+    def choice_of_token(self, token_E: Tensor, rule_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
+        """Return (E,) the index in `token_logits` of a token: its rule's, its own, or that of the first copy of it.
 
         IGNORE_INDEX if there is none: an edit applied out of order may have removed what this one would copy.
         """
-        if not self.template.copies:
-            return token_E
-        here_ET = pad(ids_BT, (0, 1), value=PAD)[row_E] == token_E[:, None]
-        copied_E = torch.where(here_ET.any(1), len(self.allowed) + here_ET.int().argmax(1), IGNORE_INDEX)
-        return torch.where(self._insertable(token_E) | (token_E == PAD), token_E, copied_E)
+        choice_E, size = token_E, len(self.allowed)
+        if self.template.copies:
+            here_ET = pad(ids_BT, (0, 1), value=PAD)[row_E] == token_E[:, None]
+            copied_E = size + self.template.num_rules + here_ET.int().argmax(1)
+            copied_E = torch.where(here_ET.any(1), copied_E, IGNORE_INDEX)
+            choice_E = torch.where(self._insertable(token_E) | (token_E == PAD), token_E, copied_E)
+        return torch.where(rule_E >= 0, size + rule_E, choice_E) if self.template.num_rules else choice_E
 
-    def token_of_choice(self, choice_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
-        """Return (E,) the token of an index in `token_logits`."""
-        copied_E = choice_E - len(self.allowed)
-        if not self.template.copies:
-            return choice_E
-        return torch.where(copied_E < 0, choice_E, pad(ids_BT, (0, 1), value=PAD)[row_E, copied_E.clamp(min=0)])
+    def symbol_of_choice(self, choice_E: Tensor, row_E: Tensor, ids_BT: Tensor) -> Tensor:
+        """Return (E,) the symbol of an index in `token_logits`: a token or an affix rule."""
+        size, rules = len(self.allowed), self.template.num_rules
+        symbol_E = choice_E * 4 + TOKEN
+        if rules:
+            symbol_E = torch.where(choice_E >= size, (choice_E - size) * 4 + RULE, symbol_E)
+        if self.template.copies:
+            copied_E = choice_E - size - rules
+            token_E = pad(ids_BT, (0, 1), value=PAD)[row_E, copied_E.clamp(min=0)]
+            symbol_E = torch.where(copied_E < 0, symbol_E, token_E * 4 + TOKEN)
+        return symbol_E
 
 
 def _row_products(query_EH: Tensor, row_E: Tensor, keys_BTH: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from stepedit import __version__
 from stepedit.config import RunConfig
 from stepedit.errors import UserError
+from stepedit.inference.decoding import Decoding, can_keep
 from stepedit.inference.editor import Editor, EditResult
 from stepedit.inference.model_folder import read_config, read_metrics, user_task_args
 from stepedit.registry import METHODS, TASKS, did_you_mean
@@ -66,8 +67,12 @@ def make_app(
     limits: ServerLimits | None = None,
     one_by_one: bool = False,
     allowed_hosts: Sequence[str] = (),
+    keeping: Decoding | None = None,
 ) -> RequestLimits:
-    """Return the whole application; it answers to this machine's names and the allowed hosts."""
+    """Return the whole application; it answers to this machine's names and the allowed hosts.
+
+    Every request for text also keeps what `keeping` does.
+    """
     limits = limits or ServerLimits()
     batcher = Batcher(store.editors, limits.max_batch, limits.max_queue, one_by_one)
 
@@ -79,7 +84,7 @@ def make_app(
     app = FastAPI(title="stepedit", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.batcher = batcher
     _add_errors(app)
-    _add_editing(app, store, batcher, limits)
+    _add_editing(app, store, batcher, limits, keeping)
     _add_info(app, store)
     _add_runs(app, _by_name(watched))
     app.mount("/", StaticFiles(directory=str(files("stepedit.server") / "page"), html=True), name="page")
@@ -119,14 +124,17 @@ def _add_errors(app: FastAPI) -> None:
         return JSONResponse({"error": f"{location}: {message}" if location else message}, 422)
 
 
-def _add_editing(app: FastAPI, store: ModelStore, batcher: Batcher, limits: ServerLimits) -> None:
+def _add_editing(
+    app: FastAPI, store: ModelStore, batcher: Batcher, limits: ServerLimits, keeping: Decoding | None
+) -> None:
     @app.post("/api/edit", response_model=EditResponse, responses=_errors(404, 408, 413, 422, 429, 503))
     async def edit(request: EditRequest, http: Request) -> Response:
         """Edit one text or several: the results and, with a trace, each step."""
         name = request.model if request.model is not None else next(iter(store.editors), "")
         editor, texts = _find(store, name), request.all_texts()
         _check_size(texts, limits)
-        decoding = editor.resolve(request.decoding())
+        asked = request.decoding()
+        decoding = editor.resolve(asked.keeping(keeping) if can_keep(editor.method) else asked)
         key = BatchKey(name, decoding, request.trace or request.states, request.states)
         check = partial(_check_work, editor, texts, editor.beam_size(decoding), limits)
         encode = partial(_encode, name, limits.max_response_bytes)
@@ -231,6 +239,7 @@ def _model_info(name: str, editor: Editor) -> ModelInfo:
         parameters=editor.policy.num_parameters,
         separator=task.vocabulary.separator,
         verifiable=task.verifiable,
+        keeps=can_keep(editor.method),
         iterative=editor.method.iterative,
         has_examples=not task.open_vocabulary,
     )

@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
-from stepedit.inference.decoding import Decoding
+from stepedit.inference.decoding import Decoding, as_keep_list
 from stepedit.inference.editor import EditResult
+from stepedit.text.keep_list import KeepList, is_pattern
 
+MAX_KEEP, MAX_KEEP_LENGTH = 100, 100  # words of a request, and characters of each
+KEEP_FORM = f"a list of at most {MAX_KEEP} words or phrases of at most {MAX_KEEP_LENGTH} characters"
+KEEP_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "array", "items": {"type": "string", "maxLength": MAX_KEEP_LENGTH}, "maxItems": MAX_KEEP},
+            {"type": "null"},
+        ]
+    }
+)
 SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _words_to_keep(value: Any) -> Any:
+    """Return the words that a request names; ValueError for a pattern, which could take for ever."""
+    if not isinstance(value, list):
+        if value is None:
+            return None
+        raise ValueError(KEEP_FORM)
+    if len(value) > MAX_KEEP or any(not isinstance(word, str) or len(word) > MAX_KEEP_LENGTH for word in value):
+        raise ValueError(KEEP_FORM)
+    if any(map(is_pattern, value)):
+        raise ValueError("a pattern is only taken from the server's own list (stepedit serve --keep FILE)")
+    return value
 
 
 class EditRequest(Decoding):
@@ -25,8 +49,11 @@ class EditRequest(Decoding):
     states: bool = Field(False, description="Also return the whole text after each step.")
     beam_size: int = Field(1, ge=1, le=20, description=Decoding.model_fields["beam_size"].description)
     lexicon: None = Field(None, description="Not available over HTTP.")
+    keep: Annotated[KeepList | None, BeforeValidator(as_keep_list), BeforeValidator(_words_to_keep), KEEP_SCHEMA] = (
+        Field(None, description="Words and phrases that no edit touches, whatever their case. For text.")
+    )
 
-    @field_validator("model", "text", "texts", mode="before")
+    @field_validator("model", "text", "texts", "keep", mode="before")
     @classmethod
     def _no_lone_surrogates(cls, value: Any) -> Any:
         for number, text in enumerate(value if isinstance(value, list) else [value], start=1):
@@ -68,6 +95,7 @@ class ModelInfo(BaseModel):
     parameters: int
     separator: str  # between tokens
     verifiable: bool  # whether results can be verified
+    keeps: bool  # whether words can be kept
     iterative: bool  # whether it predicts actions, which beam search and the threshold need
     has_examples: bool  # whether random examples can be generated
 

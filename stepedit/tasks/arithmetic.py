@@ -1,11 +1,11 @@
-"""Base class of the arithmetic tasks: texts of integers and operators, with true equations as targets."""
+"""Base classes of the arithmetic tasks: texts of integers and operators; true equations as targets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ Length = Annotated[int, Field(ge=2, le=1000)]
 
 @dataclass(frozen=True)
 class ArithmeticTask(Task):
-    """A task whose targets are equations with `length` of the `numbers` smallest integers."""
+    """A task whose targets have `length` of the `numbers` smallest integers."""
 
     numbers: Numbers = 10
     length: Length = 5
@@ -53,10 +53,6 @@ class ArithmeticTask(Task):
         """As many as there are integers."""
         return self.length
 
-    def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
-        """Return true equations with distinct left sides."""
-        return sample(size, self.numbers, self.length, rng, progress)
-
     def features(self) -> npt.NDArray[np.float32]:
         """Return smooth and periodic features of each integer's value; zeros for other symbols."""
         largest = self.smallest + self.numbers - 1
@@ -80,3 +76,14 @@ class ArithmeticTask(Task):
             raise DataError(f"these texts contain no integer, so they are not of task {cls.name!r}")
         longest = max(sum(token.isdecimal() for token in line.split()) for line in targets)
         return cls.from_args({"numbers": max(max(integers) - cls.smallest + 1, 1), "length": max(longest, 2)})
+
+
+@dataclass(frozen=True)
+class EquationTask(ArithmeticTask):
+    """A task whose targets are true equations: all of them, or those that the paper's authors generate."""
+
+    generation: Literal["exact", "authors"] = "exact"
+
+    def generate_targets(self, size: int, rng: np.random.Generator, progress: Progress | None = None) -> Sequences:
+        """Return true equations with distinct left sides."""
+        return sample(size, self.numbers, self.length, rng, progress, authors=self.generation == "authors")

@@ -23,6 +23,7 @@ from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequences
 from stepedit.errors import DataError, PairError, UserError
 from stepedit.registry import did_you_mean
+from stepedit.text.affix_rules import WordForms
 from stepedit.text.vocabulary import Vocabulary
 
 Progress = Callable[[int, int], None]  # (done, total)
@@ -203,6 +204,10 @@ class Task(ABC):
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
         """Return (B,) whether actions can name all edits; a fixed vocabulary refuses other pairs in `edits`."""
         return np.ones(len(pairs), np.bool_)
+
+    def word_forms(self, vocabulary: Vocabulary) -> WordForms | None:
+        """Return the affix rules that actions may name, for the ids of a vocabulary; None if there are none."""
+        return None
 
     def unk_dropout(self, rng: np.random.Generator) -> IntArray | None:
         """Return ids (V,) for the tokens in an epoch, some of them ids of unknown tokens; None to keep all."""

@@ -33,14 +33,14 @@ from stepedit.editing import alignment
 from stepedit.editing.actions import Operation, Template
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
-from stepedit.tasks.arithmetic import ArithmeticTask
+from stepedit.tasks.arithmetic import EquationTask
 from stepedit.tasks.base import require, require_expressible
 
 DELETED, SUBSTITUTED, INSERTED = range(3)
 
 
 @dataclass(frozen=True)
-class EquationCorrection(ArithmeticTask):
+class EquationCorrection(EquationTask):
     """Correct an equation with a few errors."""
 
     errors: Annotated[int, Field(ge=0, le=1000)] = 3  # maximum

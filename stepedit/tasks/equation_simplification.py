@@ -29,12 +29,12 @@ from stepedit.arithmetic.equations import CLOSE, MINUS, OPEN, OVER, PLUS, SMALLE
 from stepedit.editing.actions import Operation, Template
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
-from stepedit.tasks.arithmetic import ArithmeticTask, Numbers
+from stepedit.tasks.arithmetic import EquationTask, Numbers
 from stepedit.tasks.base import require, require_expressible
 
 
 @dataclass(frozen=True)
-class EquationSimplification(ArithmeticTask):
+class EquationSimplification(EquationTask):
     """Replace bracketed expressions by their values."""
 
     numbers: Numbers = 100

@@ -31,12 +31,12 @@ from stepedit.arithmetic import equations
 from stepedit.editing.actions import Operation, Template
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import BoolArray, Sequences
-from stepedit.tasks.arithmetic import ArithmeticTask
+from stepedit.tasks.arithmetic import EquationTask
 from stepedit.tasks.base import require, require_expressible
 
 
 @dataclass(frozen=True)
-class OperatorRestoration(ArithmeticTask):
+class OperatorRestoration(EquationTask):
     """Insert operators between integers until the equation holds."""
 
     name: ClassVar[str] = "aor"

@@ -8,10 +8,11 @@
     2        delete pos_10    the cat sat
     3        DONE
 
-Text is tokenized without loss (`text.tokenization`), by character or by word. An edit inserts, deletes or substitutes
-one token or swaps two neighbors; longer changes are several edits. What edits may insert is learned from the pairs: the
-tokens that they insert often enough, and any token of the text itself, known or not. So a word that was never seen can
-be moved.
+Text is tokenized without loss (`text.tokenization`), by character or by word. An edit inserts or substitutes one token
+or swaps two neighbors; it deletes one token or, with `spans`, a run of them, or replaces a run by one token. What edits
+may insert is learned from the pairs: the tokens that they insert often enough, and any token of the text itself, known
+or not. So a word that was never seen can be moved. By word, an edit can also transform a word by an affix rule that the
+pairs use often (`text.affix_rules`).
 
 A line is edited as a whole or, if it is longer than `window` tokens, in windows (`text.windows`); nothing is cut off.
 With `segmentation` "word", it is edited word by word, and what is not a word is left alone.
@@ -40,6 +41,7 @@ from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequence
 from stepedit.errors import DataError
 from stepedit.tasks.base import Progress, Segment, Task
 from stepedit.text import tokenization, windows
+from stepedit.text.affix_rules import MAX_RULES, AffixRule, WordForms, learn
 from stepedit.text.tokenization import CAP, CAPS, Level
 from stepedit.text.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
 
@@ -48,7 +50,7 @@ MAX_WHOLE, MAX_CELLS = 4096, 1 << 25  # tokens of a line that is scored as a who
 MAX_KNOWN, MAX_INSERTABLE = 20_000, 8_000  # tokens
 MIN_COUNT, MANY_PAIRS = 2, 1_000  # occurrences of a known token; pairs from which the same holds for insertable ones
 MAX_EDITS = 32
-MAX_TARGET, MAX_TOKENS = 4096, 100_000  # what a downloaded configuration may ask for
+MAX_TARGET, MAX_TOKENS, MAX_AFFIX_RULES = 4096, 100_000, 1_000  # what a downloaded configuration may ask for
 WORD_SHARE = 0.95  # of the texts that are single words, from which texts are edited word by word
 UNK_RATE = 0.1  # of known tokens
 HYPHENS = ("-", "\u2010", "\u2011")
@@ -70,6 +72,9 @@ class ParallelText(Task):
     max_window_edits: Annotated[int, Field(ge=1, le=MAX_TARGET)] = 4
     known_tokens: Tokens = LETTERS
     insertable_tokens: Tokens = LETTERS  # a subset of the known ones
+    spans: bool = False  # whether a run of tokens is deleted or replaced in one edit
+    max_rules: Annotated[int, Field(ge=0, le=MAX_AFFIX_RULES)] = 0
+    affix_rules: Annotated[tuple[str, ...], Field(max_length=MAX_AFFIX_RULES)] = ()
 
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "your own text"
@@ -80,13 +85,19 @@ class ParallelText(Task):
     independent_edits: ClassVar[bool] = True
     open_vocabulary: ClassVar[bool] = True
     fitted_args: ClassVar[frozenset[str]] = frozenset(
-        {"window", "max_target_length", "max_window_edits", "known_tokens", "insertable_tokens"}
+        {"window", "max_target_length", "max_window_edits", "known_tokens", "insertable_tokens", "affix_rules"}
     )
 
     def __post_init__(self) -> None:
         """Refuse words as segments where they are tokens."""
         if self.segmentation == "word" and self.level == "word":
             raise ValueError("segmentation=word edits the characters of a word, so it needs level=char")
+        if self.max_rules and self.level == "char":
+            raise ValueError("max_rules is for words, so it needs level=word")
+        try:
+            [AffixRule.parse(rule) for rule in self.affix_rules]
+        except DataError as error:
+            raise ValueError(str(error)) from None
 
     @classmethod
     def fitted(cls, sources: Sequence[str], targets: Sequence[str]) -> Self:
@@ -96,7 +107,9 @@ class ParallelText(Task):
     @classmethod
     def for_data(cls, sources: Sequence[str], targets: Sequence[str], args: Mapping[str, Any]) -> Self:
         """Return the task with vocabulary and limits learned from these pairs."""
-        args = {"segmentation": _segmentation(sources, targets, args), **args}
+        by_word = args.get("level", cls.level) == "word"
+        defaults = {"segmentation": _segmentation(sources, targets, args), "spans": by_word}
+        args = defaults | {"max_rules": MAX_RULES if by_word else 0} | dict(args)
         task = cls.from_args({"window": windows.WINDOW, "known_tokens": (), "insertable_tokens": (), **args})
         split = task.vocabulary.split
         parts = [part for texts in zip(sources, targets, strict=True) for part in task._cut(*map(split, texts))]
@@ -108,7 +121,9 @@ class ParallelText(Task):
         signs = [CAP, CAPS] if task.level == "word" else []
         pairs = task._encode_parts(parts)
         scripts = task.edits(pairs.sources, pairs.targets)
-        inserted = map(task.vocabulary.name, scripts.tokens[scripts.widths == 1][:, 0].tolist())
+        task = replace(task, affix_rules=task._learned_rules(pairs, scripts))
+        pairs = task._encode_parts(parts)
+        inserted = map(task.vocabulary.name, task._inserted(pairs, scripts).tolist())
         frequent = _frequent(inserted, MAX_INSERTABLE, MIN_COUNT if len(parts) >= MANY_PAIRS else 1)
         return replace(
             task,
@@ -124,15 +139,47 @@ class ParallelText(Task):
         """The known tokens; other tokens are kept as they are, with ids that only this object can decode."""
         return OpenVocabulary((PAD_TOKEN, *self.known_tokens), self.level)
 
+    def _learned_rules(self, pairs: Pairs, scripts: Scripts) -> tuple[str, ...]:
+        """Return the affix rules that the pairs use often, frequent ones first."""
+        if not self.max_rules:
+            return ()
+        name, (old, new) = self.vocabulary.name, _substitutions(pairs, scripts)
+        words = ((name(one), name(other)) for one, other in zip(old.tolist(), new.tolist(), strict=True))
+        return tuple(map(str, learn(words, max_rules=self.max_rules)))
+
+    def _inserted(self, pairs: Pairs, scripts: Scripts) -> IntArray:
+        """Return the tokens that edits insert, those made by an affix rule left out."""
+        single = scripts.present & (scripts.widths == 1)
+        single &= ~self._transforms(pairs, scripts)
+        return scripts.tokens[single][:, 0]
+
+    def _transforms(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
+        """Return (B, K) the edits that an affix rule makes."""
+        found: BoolArray = np.zeros(scripts.starts.shape, np.bool_)
+        if self.template.rules_between is not None:
+            where = _is_substitution(scripts)
+            old, new = _substitutions(pairs, scripts)
+            found[where] = self.template.rules_between(old, new, np.ones(len(old), np.bool_)) >= 0
+        return found
+
     @cached_property
     def template(self) -> Template:
-        """Insert, delete or substitute a token, or swap two."""
+        """Insert, delete or substitute a token, or swap two; with spans, delete or replace a run; transform a word."""
+        operations = [Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE, Operation.SWAP]
+        forms = self.word_forms(self.vocabulary)
+        operations += [Operation.REPLACE] * self.spans + [Operation.TRANSFORM] * (forms is not None)
         return Template(
-            fields=("operation", "position", "token"),
-            operations=(Operation.INSERT, Operation.DELETE, Operation.SUBSTITUTE, Operation.SWAP),
+            fields=("operation", "first", "last", "token") if self.spans else ("operation", "position", "token"),
+            operations=tuple(operations),
             tokens=frozenset(self.vocabulary.ids(self.insertable_tokens)),
             copies=True,
+            num_rules=len(self.affix_rules),
+            rules_between=forms.rules_between if forms else None,
         )
+
+    def word_forms(self, vocabulary: Vocabulary) -> WordForms | None:
+        """Return the affix rules for the ids of a vocabulary."""
+        return WordForms([AffixRule.parse(rule) for rule in self.affix_rules], vocabulary) if self.affix_rules else None
 
     @property
     def max_length(self) -> int:
@@ -175,14 +222,18 @@ class ParallelText(Task):
         return row
 
     def edits(self, sources: Sequences, targets: Sequences) -> Scripts:
-        """Return a shortest script of single-token edits, in which exchanged neighbors are one swap."""
-        return alignment.with_swaps(alignment.scripts(sources, targets), sources)
+        """Return a shortest script of single-token edits, in which exchanged neighbors are one swap.
+
+        With `spans`, edits that touch are one edit, if it deletes a run or replaces it by one token.
+        """
+        scripts = alignment.with_swaps(alignment.scripts(sources, targets), sources)
+        return alignment.with_runs(scripts) if self.spans else scripts
 
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
-        """Return (B,) whether every inserted token is insertable or part of the text at that step."""
+        """Return (B,) whether every inserted token is insertable, a form of the word or part of the text there."""
         single = scripts.present & (scripts.widths == 1)
         token = np.where(single, scripts.tokens[:, :, 0], PAD)
-        possible = ~single | np.isin(token, sorted(self.template.tokens))
+        possible = ~single | np.isin(token, sorted(self.template.tokens)) | self._transforms(pairs, scripts)
         rows, columns = (~possible).nonzero()
         # at that step the target stands left of an edit, the source right of it
         start, grown = scripts.starts[rows, columns], (np.cumsum(scripts.growth, 1) - scripts.growth)[rows, columns]
@@ -310,6 +361,19 @@ class ParallelText(Task):
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset(self.known_tokens)
+
+
+def _is_substitution(scripts: Scripts) -> BoolArray:
+    """Return (B, K) the edits of one token into another."""
+    return scripts.present & (scripts.widths == 1) & (scripts.stops - scripts.starts == 1)
+
+
+def _substitutions(pairs: Pairs, scripts: Scripts) -> tuple[IntArray, IntArray]:
+    """Return the old and the new token of each substitution, for scripts that run from left to right."""
+    where = _is_substitution(scripts)
+    grown = np.cumsum(scripts.growth, 1) - scripts.growth
+    rows, columns = where.nonzero()
+    return pairs.sources.ids[rows, (scripts.starts - grown)[rows, columns]], scripts.tokens[where][:, 0]
 
 
 def _with_names(parts: Sequence[Segment], texts: Sequence[str]) -> list[Segment]:

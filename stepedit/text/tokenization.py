@@ -24,19 +24,24 @@ from typing import Literal
 
 Level = Literal["word", "char"]
 CAP, CAPS = "<Cap>", "<CAPS>"
+COMMON = "0-9A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u0481\u048a-\u04ff"  # letters that are found at once
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 
 @lru_cache(maxsize=1)
-def _word() -> str:
-    """Pattern of a word: letters with their combining marks, apostrophes inside."""
+def _letter() -> str:
+    """Pattern of a letter or digit with its combining marks, or of several common ones."""
     marks = "".join(
         re.escape(character)
         for character in map(chr, (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)))
         if unicodedata.category(character)[0] == "M" and not re.match(f"[{UNSPACED}]", character)
     )
-    letter = rf"(?:(?![{UNSPACED}])\w[{marks}]*)"
-    return rf"{letter}+(?:['’]{letter}+)*"
+    return rf"(?:[{COMMON}]++[{marks}]*|(?![{UNSPACED}])\w[{marks}]*)"
+
+
+def _word() -> str:
+    """Pattern of a word: letters, apostrophes inside."""
+    return rf"{_letter()}+(?:['’]{_letter()}+)*"
 
 
 @lru_cache(maxsize=1)
@@ -48,6 +53,23 @@ def _pattern() -> re.Pattern[str]:
 @lru_cache(maxsize=1)
 def _words() -> re.Pattern[str]:
     return re.compile(rf"{_word()}|[{UNSPACED}]+")
+
+
+@lru_cache(maxsize=1)
+def _atoms() -> re.Pattern[str]:
+    return re.compile(rf"{_letter()}+|[^\s]")
+
+
+def atom_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each run of letters and digits, and of each other character but white space."""
+    return [found.span() for found in _atoms().finditer(text)]
+
+
+def continues_word(character: str) -> bool:
+    """Whether a character beside a word would be read as part of it; in scripts without spaces none is."""
+    if re.match(f"[{UNSPACED}]", character):
+        return False
+    return character.isalnum() or character == "_" or unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
 def fold(text: str) -> str:

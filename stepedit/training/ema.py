@@ -23,8 +23,10 @@ def update_average(average: nn.Module, net: nn.Module, decay: float, step: int) 
     if average is net:
         return
     weight = 1 - min(decay, (1 + step) / (10 + step))
+    pairs = zip(average.parameters(), net.parameters(), strict=True)
+    trained = [(mean, parameter) for mean, parameter in pairs if parameter.requires_grad]
     with torch.no_grad():
-        torch._foreach_lerp_(list(average.parameters()), list(net.parameters()), weight)
+        torch._foreach_lerp_([mean for mean, _ in trained], [parameter for _, parameter in trained], weight)
 
 
 @contextmanager

@@ -23,15 +23,27 @@ TABLES = ("table", "position_embedding")  # look-up tables: their rows are indep
 
 
 def make_optimizers(net: nn.Module, config: TrainingConfig) -> list[Optimizer]:
-    """Return the optimizers of a network; the learning rate is set before each step. Biases and norms do not decay."""
-    decay = config.weight_decay
-    matrices, tables, vectors = list[Tensor](), list[Tensor](), list[Tensor]()
+    """Return the optimizers of a network; the learning rate is set before each step. Biases and norms do not decay.
+
+    A group's `lr_scale` is its share of that rate: that of a pretrained encoder is lower.
+    """
+    decay, scale = config.weight_decay, config.encoder_learning_rate / config.learning_rate
+    matrices, others = list[Tensor](), dict[tuple[float, float], list[Tensor]]()
     for name, parameter in net.named_parameters():
-        hidden = min(parameter.shape) >= config.hidden_size and not name.endswith(TABLES)
-        hidden = hidden and config.optimizer == "muon"
-        (vectors if parameter.ndim < 2 else matrices if hidden else tables).append(parameter)
-    groups = [{"params": tables, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
-    adam = AdamW([group for group in groups if group["params"]], lr=0.0, betas=(0.9, 0.98))
+        if not parameter.requires_grad:
+            continue
+        is_pretrained = config.encoder_shape is not None and name.startswith("encoder.")
+        hidden = parameter.ndim > 1 and min(parameter.shape) >= config.hidden_size and not name.endswith(TABLES)
+        if hidden and config.optimizer == "muon" and not is_pretrained:
+            matrices.append(parameter)
+        else:
+            key = scale if is_pretrained else 1.0, decay * (parameter.ndim > 1)
+            others.setdefault(key, []).append(parameter)
+    groups = [
+        {"params": others[key], "weight_decay": key[1], "lr_scale": key[0]}
+        for key in sorted(others, key=lambda key: (-key[0], -key[1]))
+    ]
+    adam = AdamW(groups, lr=0.0, betas=(0.9, 0.98))
     return [Muon(matrices, 0.0, decay), adam] if matrices else [adam]
 
 

@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from stepedit.config import PAPER_PRESETS, Limits, Mode, RunConfig, RunSettings, TrainingConfig, checked, preset
+from stepedit.config import (
+    PAPER_PRESETS,
+    EncoderShape,
+    Limits,
+    Mode,
+    RunConfig,
+    RunSettings,
+    TrainingConfig,
+    checked,
+    preset,
+)
 from stepedit.data import dataset as datasets
 from stepedit.data.dataset import Dataset
 from stepedit.data.location import Location
 from stepedit.errors import DataError, UserError, located
+from stepedit.programmers import pretrained
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, did_you_mean
 from stepedit.tasks.base import Task
 
@@ -28,8 +40,8 @@ MIN_BATCHES = 8  # of an epoch of your own pairs
 DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
 RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training", "data_hash"))
 LIMITS = tuple(Limits.model_fields)
+TRAINING_OPTIONS = tuple(name for name in TrainingConfig.model_fields if name != "encoder_shape")
 EXTENDABLE = ("max_epochs", "max_steps", "max_minutes")  # also when a run is resumed
-DATA_PATHS = ("data", "target_file")
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,14 @@ class RunRequest:
 
 def option_names(task: str) -> list[str]:
     """Return the names of all options of a run of this task."""
-    return [*RUN_OPTIONS, *LIMITS, *TrainingConfig.model_fields, *TASKS[task].user_arg_names()]
+    return [*RUN_OPTIONS, *LIMITS, *TRAINING_OPTIONS, *TASKS[task].user_arg_names()]
 
 
 def resolve(values: Mapping[str, Any]) -> RunRequest:
     """Return the run that these values describe; UserError names the first one that is unknown or out of range."""
     values = {name: value for name, value in values.items() if value is not None}
     values |= {name: str(value) for name, value in values.items() if isinstance(value, Path)}
+    values |= _target_files(values)
     dataset = _dataset(values)
     if "task" not in values:
         values["task"] = _task_of(dataset)
@@ -72,6 +85,9 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
     if limits.max_minutes is None and limits.max_epochs is None and limits.max_steps is None:
         limits = limits.model_copy(update={"max_minutes": DEFAULT_MINUTES})
     args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
+    values |= _encoder(values)
+    if "encoder" in values:
+        args = {"level": "word"} | args
     task = _task(values["task"], dataset, args)
     settings = {"mode": default_mode(values)} | {name: values[name] for name in RUN_OPTIONS if name in values}
     settings |= _identified(settings)
@@ -79,8 +95,41 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
     return RunRequest(checked(RunSettings, settings), limits)
 
 
+def _encoder(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a pretrained encoder is, whatever folder one is in, and its shape; UserError if it does not fit."""
+    if "encoder" not in values:
+        return {}
+    if not TASKS[values["task"]].open_vocabulary:
+        raise UserError(f"a pretrained encoder is for text, and task {values['task']} has a vocabulary of its own")
+    method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
+    if values.get("programmer", method.default_programmer) != "pointer":
+        raise UserError("a pretrained encoder needs the pointer programmer and method recurrence")
+    folder = pretrained.locate(str(values["encoder"]))
+    local = Path(values["encoder"]).is_dir()
+    shape = pretrained.read_shape(folder)
+    return {"encoder": str(folder.absolute()) if local else values["encoder"], "encoder_shape": shape}
+
+
+def encoder_defaults(shape: EncoderShape) -> dict[str, Any]:
+    """Return the defaults for a pretrained encoder: fine-tuning takes a small rate, few epochs and small batches."""
+    return {
+        "hidden_size": shape.hidden_size,
+        "num_heads": shape.num_heads,
+        "num_layers": 2,
+        "batch_size": 32,
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "weight_decay": 0.01,
+        "warmup_steps": 100,
+        "ema_decay": 0.995,
+        "dropout": 0.1,
+        "plan_loss_weight": 0.0,
+        "edit_order": "any",
+    }
+
+
 def default_mode(values: Mapping[str, Any]) -> Mode:
-    """Return the mode that is used if none is given: what we recommend, and with preset paper what the paper has."""
+    """Return the mode that is used if none is given: what we recommend; for the paper's presets, what the paper has."""
     method = METHODS[values.get("method", RunSettings.model_fields["method"].default)]
     return "augmented" if method.iterative and values.get("preset") not in PAPER_PRESETS else "online"
 
@@ -106,7 +155,8 @@ def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
     training = {name: value for name, value in values.items() if name in TrainingConfig.model_fields}
     args = {name: value for name, value in values.items() if name in TASKS[run.task].user_arg_names()}
     others = {name: value for name, value in values.items() if name in RunConfig.model_fields}
-    others |= {name: _same_path(value, getattr(run, name)) for name, value in others.items() if name in DATA_PATHS}
+    others |= {"data": _same_path(others["data"], run.data)} if "data" in others else {}
+    others |= _same_paths(_target_files(others), run.target_file or ())
     task = TASKS[run.task].from_args(run.task_args | args)
     config = checked(TrainingConfig, run.training.model_dump() | training)
     return checked(RunConfig, run.model_dump() | {"training": config, "task_args": asdict(task)} | others)  # type: ignore[call-overload]
@@ -115,6 +165,14 @@ def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
 def _same_path(given: str | Path, own: str | None) -> str | None:
     """Return the run's own path if this is another way to write it."""
     return own if own is not None and Path(given).absolute() == Path(own).absolute() else str(given)
+
+
+def _same_paths(given: Mapping[str, tuple[str, ...]], own: tuple[str, ...]) -> dict[str, tuple[str | None, ...]]:
+    """Return files of targets, each as the run writes it."""
+    return {
+        name: tuple(_same_path(file, known) for file, known in zip_longest(files, own[: len(files)]))
+        for name, files in given.items()
+    }
 
 
 def _flat(run: RunConfig) -> dict[str, Any]:
@@ -130,7 +188,10 @@ def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) ->
     chosen = chosen | {name: value for name, value in values.items() if name in TrainingConfig.model_fields}
     programmer = chosen.get("programmer", method.default_programmer)
     PROGRAMMERS[programmer]
-    config = checked(TrainingConfig, task_defaults(task, programmer) | chosen)
+    defaults = task_defaults(task, programmer)
+    if "encoder_shape" in chosen:
+        defaults |= encoder_defaults(chosen["encoder_shape"])
+    config = checked(TrainingConfig, defaults | chosen)
     if "batch_size" in chosen or not task.open_vocabulary or dataset is None or "train" not in dataset.splits:
         return config
     largest = max(1, len(dataset.splits["train"]) // MIN_BATCHES)
@@ -170,12 +231,20 @@ def _dataset(values: Mapping[str, Any]) -> Dataset | None:
     return datasets.read_splits(str(values["data"]), *(values.get(name) for name in DATA_OPTIONS[1:]))
 
 
-def _identified(settings: Mapping[str, Any]) -> dict[str, str]:
+def _identified(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return where the data are, whatever folder one is in, and the hash of their content."""
     if "data" not in settings:
         return {}
-    paths = {name: Path(settings[name]).absolute() for name in ("data", "target_file") if name in settings}
-    return {"data_hash": Location(**paths).hash(), **{name: str(path) for name, path in paths.items()}}
+    data, *targets = (Path(path).absolute() for path in (settings["data"], *settings.get("target_file", ())))
+    target_file = {"target_file": tuple(map(str, targets))} if targets else {}
+    return {"data_hash": Location(data, tuple(targets)).hash(), "data": str(data), **target_file}
+
+
+def _target_files(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the option as several files, if it is given; people may name one."""
+    given = values.get("target_file")
+    files = (given,) if isinstance(given, str | Path) else given or ()
+    return {"target_file": tuple(map(str, files))} if files else {}
 
 
 def _task_of(dataset: Dataset | None) -> str:

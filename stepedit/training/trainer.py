@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from stepedit.config import RunConfig
-from stepedit.data.states import States, sample_states
+from stepedit.data.states import States, by_length, sample_states
 from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import IntArray, Pairs
 from stepedit.errors import DataError, DivergedError, UserError
@@ -28,7 +28,8 @@ from stepedit.files import write_atomic
 from stepedit.inference import model_folder
 from stepedit.inference.trained_on import TrainedOn
 from stepedit.methods.base import Method
-from stepedit.programmers.base import load_weights, weights_of
+from stepedit.programmers import pretrained
+from stepedit.programmers.base import Programmer, load_weights, weights_of
 from stepedit.programmers.nn.dropout import DropoutRng, dropout_rng
 from stepedit.registry import PROGRAMMERS
 from stepedit.training import checkpoint, distributed
@@ -57,14 +58,14 @@ class Trainer:
         # pairs of an open vocabulary need the method whose task encoded them
         self.run, self.folder, self.method = run, folder, method or model_folder.make_method(run)
         self.trained_on: TrainedOn | None = None  # written when the run begins
+        self.tokenizer: Path | None = None  # of a pretrained encoder
         self._check_mode()
         self.validation = pairs["val"]
         self.train, self.coverage = expressible(self.method, pairs["train"])
         self.batches = self._num_batches()
         self.held_out = Pairs.join([part for name, part in pairs.items() if name != "train"])
         self.buffer = SelfTrainingBuffer.empty()
-        programmer = PROGRAMMERS[run.training.programmer]
-        self.net = programmer.from_seed(run.seed, self.method, run.training).to(_device(run.device))
+        self.net = self._new_network()
         self.average = make_average(self.net, run.training.ema_decay)
         self.optimizers = make_optimizers(self.net, run.training)
         self.rank, self.world_size = distributed.rank(), distributed.world_size()
@@ -78,6 +79,19 @@ class Trainer:
         self._scripts: Scripts | None = None
         self._states: tuple[int, States] | None = None  # of the current epoch
         self._clock, self._started = clock, clock()  # the moment at which `state.seconds` was 0
+
+    def _new_network(self) -> Programmer:
+        """Return a network with its initial weights, those of a pretrained encoder included."""
+        config = self.run.training
+        net = PROGRAMMERS[config.programmer].from_seed(self.run.seed, self.method, config)
+        if config.encoder is not None:
+            stored = self.folder / model_folder.TOKENIZER
+            encoder = None if (self.folder / model_folder.CHECKPOINT).exists() else pretrained.locate(config.encoder)
+            self.tokenizer = stored if encoder is None else encoder / model_folder.TOKENIZER
+            net.read_tokenizer(self.tokenizer)
+            if encoder is not None:
+                net.load_encoder(encoder)
+        return net.to(_device(self.run.device))
 
     def _check_mode(self) -> None:
         """Raise UserError if task and method do not support the mode."""
@@ -112,6 +126,8 @@ class Trainer:
         model_folder.write_config(self.folder, self.run, self.method.task.vocabulary.tokens, self.method.outputs.tokens)
         if self.trained_on is not None:
             self.trained_on.write(self.folder)
+        if self.tokenizer is not None and self.tokenizer.parent != self.folder:
+            write_atomic(self.folder / model_folder.TOKENIZER, self.tokenizer.read_bytes())
 
     def extend(self, run: RunConfig) -> None:
         """Replace the limits of a resumed run; UserError if it is beyond them or they do not let it continue."""
@@ -202,12 +218,16 @@ class Trainer:
         if task.resamples_sources or self_training or self._scripts is None:
             self._scripts = task.edits(pairs.sources, pairs.targets)
         scripts = self._scripts
-        ids = task.unk_dropout(rng) if self.method.iterative else None
+        reads_names = self.run.training.encoder is not None  # so that no word is unknown to it
+        ids = task.unk_dropout(rng) if self.method.iterative and not reads_names else None
         if ids is not None:
             pairs, scripts = pairs.mapped(ids), scripts.mapped(ids)
         order = self.run.training.edit_order
         offline = self._offline_counts(scripts)
-        return sample_states(pairs, scripts, rng.permutation(len(pairs)), self.run.mode, rng, order, offline)
+        rows = rng.permutation(len(pairs))
+        if task.open_vocabulary:
+            rows = by_length(rows, pairs.sources.lengths, self.run.training.batch_size, rng)
+        return sample_states(pairs, scripts, rows, self.run.mode, rng, order, offline)
 
     def _offline_counts(self, scripts: Scripts) -> IntArray | None:
         """Return (B,) how many edits each pair's fixed state has, the same in every epoch; None for sources."""
@@ -224,7 +244,7 @@ class Trainer:
         rows = torch.arange(self.rank, len(states), self.world_size)
         rng = DropoutRng(torch.Generator().manual_seed(self.run.seed * 1_000_003 + step), rows, len(states))
         for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
-            group["lr"] = learning_rate_at(step, self.state.progress, config)
+            group["lr"] = learning_rate_at(step, self.state.progress, config) * group.get("lr_scale", 1.0)
         with dropout_rng(self.net, rng):
             loss: Tensor = self.module(states, rng)
         self.net.zero_grad(set_to_none=True)

@@ -31,7 +31,7 @@ def test_generate_writes_a_data_set_that_inspect_shows(tmp_path: Path) -> None:
     assert "wrote 200 pairs (train 140, val 30, test 30) to d" in made.stdout
     card = json.loads((tmp_path / "d" / "dataset.json").read_text())
     assert card["task"] == "aor"
-    assert card["task_args"] == {"numbers": 10, "length": 5}
+    assert card["task_args"] == {"numbers": 10, "length": 5, "generation": "exact"}
     assert (card["num_examples"], card["seed"], card["stepedit"]) == (200, 0, __version__)
     shown = stepedit("inspect", "d", "--pairs", 1, folder=tmp_path)
     assert shown.returncode == 0, shown.stderr
@@ -97,8 +97,8 @@ def test_a_file_of_pairs_can_be_inspected(tmp_path: Path) -> None:
     [
         (["generate", "aro", "--out", "d"], "unknown task 'aro' (did you mean 'aor'?); available: aec, aes, aor, sort"),
         (["generate", "aor", "--num-examples", "84380", "--out", "d"], "has exactly 84,379"),
-        (["generate", "aor", "--num-examples", "3", "--out", "d"], "num_examples must be at least 4"),
-        (["generate", "aor", "--numbers", "0", "--out", "d"], "task aor: numbers"),
+        (["generate", "aor", "--num-examples", "3", "--out", "d"], "--num-examples must be at least 4"),
+        (["generate", "aor", "--numbers", "0", "--out", "d"], "task aor: --numbers: "),
         (["generate", "aor", "--task-arg", "division=true", "--out", "d"], "unknown argument 'division'"),
         (["generate", "aes", "--task-arg", "division", "--out", "d"], "--task-arg takes NAME=VALUE, not 'division'"),
         (["generate", "aes", "--task-arg", "division=maybe", "--out", "d"], "task aes: division"),
@@ -235,6 +235,18 @@ def test_wrong_arguments_are_reported_without_any_input(words: list[str]) -> Non
     run = subprocess.run([*COMMAND, *words], capture_output=True, text=True, input="", check=False)
     assert run.returncode == 2
     assert run.stderr.count("\n") == 1
+
+
+def test_errors_name_flags_and_those_about_files_the_names_in_them(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text('{"hidden_size": 2}')
+    for arguments, message in (
+        (["edit", "aor", "2 3", "--beam-size", "0"], "--beam-size: must be at least 1, not 0"),
+        (["edit", "aes", "2", "--edits-per-step", "2", "--beam-size", "2"], "--edits-per-step needs greedy decoding"),
+        (["train", "aor", "--config", "options.json", "--out", "x"], "hidden_size: must be at least 4, not 2"),
+    ):
+        run = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert run.returncode == 2
+        assert run.stderr.startswith(f"stepedit: {message}"), run.stderr
 
 
 def test_a_text_may_begin_with_a_dash() -> None:

@@ -132,5 +132,6 @@ def test_the_hash_of_a_folder_is_that_of_its_splits(tmp_path: Path) -> None:
     (tmp_path / "val_y.txt").write_text("b\n")
     assert Location(tmp_path).hash() != before
     assert (
-        Location(tmp_path / "train_x.txt", tmp_path / "val_y.txt").hash() != Location(tmp_path / "train_x.txt").hash()
+        Location(tmp_path / "train_x.txt", (tmp_path / "val_y.txt",)).hash()
+        != Location(tmp_path / "train_x.txt").hash()
     )

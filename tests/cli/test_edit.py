@@ -53,6 +53,11 @@ def test_a_trace_says_why_it_stopped() -> None:
     )
 
 
+def test_verify_without_a_beam_hints_at_one() -> None:
+    assert edit("aor", RIGHT, "--verify").stderr.endswith("add --beam-size 10\n")
+    assert edit("aor", RIGHT, "--verify", "--beam-size", "2").stderr == ""
+
+
 def test_states_without_json_are_refused() -> None:
     made = subprocess.run([*COMMAND, "aor", RIGHT, "--states"], capture_output=True, text=True, check=False)
     assert (made.returncode, made.stderr.count("\n")) == (2, 1)

@@ -104,13 +104,15 @@ def test_verified_beam_search_is_at_least_as_accurate_as_greedy_decoding(run: Pa
     long = " ".join(str(number % 19) for number in range(60, 0, -1))  # far longer than in training
     invalid = stepedit("edit", run, long, "--verify")
     assert (invalid.returncode, len(invalid.stdout.splitlines())) == (0, 1)
-    assert invalid.stderr == f"stepedit: line 1: rejected by the verifier: {invalid.stdout[:-1]!r}\n"
+    hint, rejected = invalid.stderr.splitlines()
+    assert "add --beam-size 10" in hint
+    assert rejected == f"stepedit: line 1: rejected by the verifier: {invalid.stdout[:-1]!r}"
 
 
 def test_options_that_cannot_work_are_refused_in_one_line(tmp_path: Path) -> None:
     setting = ["aor", "--num-examples", 200, *SMALL, "--max-epochs", 1]
     for options, message in (
-        (["--num-heads", 3], "hidden_size 16 is not divisible by num_heads 3"),
+        (["--num-heads", 3], "--hidden-size 16 is not divisible by --num-heads 3"),
         (["--device", "meta"], "no device 'meta' here"),
         (
             ["--method", "tagging", "--mode", "self-training"],
@@ -241,11 +243,11 @@ def test_a_run_can_use_existing_splits_and_a_configuration_file(name: str, conte
     [
         (["train", "--out", "x"], "which task?"),
         (["train", "sort", "--method", "tagger", "--out", "x"], "unknown method 'tagger' (did you mean 'tagging'?)"),
-        (["train", "sort", "--mode", "onlin", "--out", "x"], "mode: "),
+        (["train", "sort", "--mode", "onlin", "--out", "x"], "--mode: "),
         (["train", "sort", "--hidden-size", "two", "--out", "x"], "--hidden-size': must be a whole number"),
         (
             ["train", "sort", "--hidden-size", "2", "--out", "x"],
-            "hidden_size: must be at least 4, not 2",
+            "stepedit: --hidden-size: must be at least 4, not 2",
         ),
         (["train", "sort", "--preset", "bsae", "--out", "x"], "unknown preset 'bsae' (did you mean 'base'?)"),
         (["train", "sort", "--num-examples", "40", "--out", "x"], "do not fill one batch"),

@@ -117,10 +117,14 @@ def test_a_pair_that_is_not_of_the_task_is_reported_with_file_and_line(tmp_path:
             b'{"source": ' + b"9" * 5_000 + b', "target": "b"}\n',
             "p.jsonl:1: JSON that is nested too deeply or has too long a number",
         ),
-        ("p.jsonl", b'{"source": 3, "target": "b"}\n', "p.jsonl:1: 'source' and 'target' must be strings"),
+        (
+            "p.jsonl",
+            b'{"source": 3, "target": "b"}\n',
+            "p.jsonl:1: 'source' must be a string, 'target' a string or a list",
+        ),
         ("p.jsonl", b'{"source": "\\ud800", "target": "b"}\n', "p.jsonl:1: a lone surrogate"),
         ("p.tsv", b"source\ttarget\n", "p.tsv: there are no pairs in it"),
-        ("p.xlsx", b"x", "p.xlsx: unknown format '.xlsx'; pairs are read from .csv, .jsonl, .tsv"),
+        ("p.xlsx", b"x", "p.xlsx: unknown format '.xlsx'; pairs are read from .csv, .jsonl, .m2, .tsv"),
     ],
 )
 def test_bad_files_of_pairs_are_reported_with_their_line(
@@ -315,7 +319,7 @@ def test_byte_order_mark_blank_lines_and_crlf_are_no_part_of_pairs(name: str, co
 def test_blank_lines_of_parallel_files_stay_aligned(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbfa\r\n\r\nb\r\n")
     (tmp_path / "y").write_bytes(b"c\n\nd\n")
-    assert dataset.read(tmp_path / "x", target_file=tmp_path / "y").splits["all"] == Lines(
+    assert dataset.read(tmp_path / "x", target_files=[tmp_path / "y"]).splits["all"] == Lines(
         ["a", "", "b"], ["c", "", "d"]
     )
 

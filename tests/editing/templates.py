@@ -4,7 +4,7 @@ from stepedit.editing import actions
 from stepedit.editing.actions import Operation, Template
 
 POSITION, TOKEN = actions.position, actions.token
-INSERT, DELETE, SUBSTITUTE, REPLACE, SWAP = (actions.operation(which) for which in tuple(Operation)[1:])
+INSERT, DELETE, SUBSTITUTE, REPLACE, SWAP, TRANSFORM = (actions.operation(which) for which in tuple(Operation)[1:])
 
 TOKENS = frozenset({1, 2, 3})  # ids 4 and 5 occur in texts, but no action may insert them
 TEMPLATES = {

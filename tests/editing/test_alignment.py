@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from stepedit.editing import alignment
-from stepedit.editing.alignment import distances, optimal_edits, script, scripts
+from stepedit.editing.alignment import distances, optimal_edits, script, scripts, with_swaps
 from stepedit.editing.edits import Edit, apply, trajectory
 from stepedit.editing.sequences import Sequences
 
@@ -63,6 +63,11 @@ def test_scripts_reach_the_target_with_the_fewest_edits_and_the_documented_tie_b
     assert distances(sources, targets).tolist() == found.counts.tolist()
 
 
+def test_no_pairs_have_no_scripts() -> None:
+    none = Sequences.from_rows([])
+    assert (len(scripts(none, none)), distances(none, none).tolist()) == (0, [])
+
+
 def test_ties_are_broken_as_in_the_papers_example() -> None:
     found = script(["7", "*", "8", "/", "4", "8", "2", "-", "==", "6"], ["7", "*", "8", "/", "4", "-", "8", "==", "6"])
     assert found == [Edit(5, 6, ()), Edit(5, 6, ("-",)), Edit(6, 7, ("8",))]
@@ -95,6 +100,36 @@ def test_a_batch_that_is_too_large_is_halved_with_the_same_result(
     halved = optimal_edits(sources, targets)
     for name in ("rows", "starts", "stops", "tokens"):
         assert getattr(halved, name).tolist() == getattr(optimal, name).tolist()
+
+
+def exchange(state: tuple[int, ...], first: Edit[int], second: Edit[int]) -> bool:
+    """Whether two edits, one after the other, substitute neighboring tokens by each other."""
+    place = first.start
+    neighbors = (first.stop, second.start, second.stop) == (place + 1, place + 1, place + 2)
+    return neighbors and (*second.tokens, *first.tokens) == state[place : place + 2]
+
+
+def plain_swaps(source: list[int], edits: list[Edit[int]]) -> list[Edit[int]]:
+    """One script at a time, from the left."""
+    merged, index, states = list[Edit[int]](), 0, trajectory(source, edits)
+    while index < len(edits):
+        first, *rest = edits[index : index + 2]
+        both = bool(rest) and exchange(states[index], first, rest[0])
+        merged.append(Edit(first.start, first.stop + 1, first.tokens + rest[0].tokens) if both else first)
+        index += 1 + both
+    return merged
+
+
+@given(st.lists(st.tuples(rows, rows), max_size=20))
+def test_two_substitutions_that_exchange_neighbors_become_one_edit(pairs: list[tuple[list[int], list[int]]]) -> None:
+    pairs = [([3, 1, 2], [3, 2, 1]), *pairs]
+    sources, targets = (Sequences.from_rows(list(side)) for side in zip(*pairs, strict=True))
+    found = scripts(sources, targets)
+    merged = with_swaps(found, sources)
+    assert merged.row(0) == [Edit(1, 3, (2, 1))]
+    for index, (source, target) in enumerate(pairs):
+        assert merged.row(index) == plain_swaps(source, found.row(index))
+        assert trajectory(source, merged.row(index))[-1] == tuple(target)
 
 
 SHORT = st.lists(st.integers(1, 3), max_size=5)

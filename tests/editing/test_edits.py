@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepedit.editing.alignment import scripts
-from stepedit.editing.edits import Edit, apply
+from stepedit.editing.edits import Edit, apply, apply_spans, edit_spans
 from stepedit.editing.sequences import Sequences
 
 
@@ -21,6 +23,25 @@ from stepedit.editing.sequences import Sequences
 )
 def test_an_edit_replaces_a_span(edit: Edit[str], expected: str) -> None:
     assert " ".join(apply(["3", "4"], edit)) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("teh", "the", [Edit(1, 1, ("h",)), Edit(2, 3, ())]),
+        ("abc", "abc", []),
+        ("abc", "axxc", [Edit(1, 2, ("x", "x"))]),
+        ("", "ab", [Edit(0, 0, ("a", "b"))]),
+        ("abcd", "xd", [Edit(0, 3, ("x",))]),
+    ],
+)
+def test_edit_spans_are_spans_of_the_source(source: str, text: str, expected: list[Edit[str]]) -> None:
+    assert edit_spans(source, text) == expected
+
+
+@given(source=st.text("abc ", max_size=8), text=st.text("abc ", max_size=8))
+def test_edit_spans_lead_to_the_text(source: str, text: str) -> None:
+    assert "".join(apply_spans(source, edit_spans(source, text))) == text
 
 
 def test_every_script_is_padded_with_an_empty_edit() -> None:

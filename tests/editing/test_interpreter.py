@@ -69,7 +69,8 @@ def random_actions(template: Template, count: int, rng: np.random.Generator) -> 
     anything = rng.integers(-12, 48, shape)
     huge = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, shape)
     positions = rng.integers(-1, 6, shape) * 4 + actions.POSITION
-    operations = np.where(rng.random(count) < 0.8, rng.choice(template.operations, count), rng.integers(0, 7, count))
+    positions[::2] = positions[::2, :1]  # one position in every field, as most operations need it
+    operations = np.where(rng.random(count) < 0.8, rng.choice(template.operations, count), rng.integers(0, 8, count))
     well_typed = np.stack(
         [
             operations * 4 + actions.OPERATION
@@ -153,6 +154,11 @@ def test_describe_records_what_an_action_changed() -> None:
     assert trajectory((4, 5), [each.edit for each in trace]) == [(4, 5), (4, 1, 5), (4, 1, 5), (2, 1, 5)]
     assert [each.action for each in trace] == chosen
     assert [each.confidence for each in trace] == [0.5] * 3
+
+
+def test_an_action_without_a_probability_is_certain() -> None:
+    for action in ((INSERT, POSITION(1), TOKEN(1)), (DELETE, POSITION(7), POSITION(7))):
+        assert describe((4, 5), action, TEMPLATES["operate"]).confidence == 1
 
 
 def test_an_action_of_the_wrong_length_is_skipped_in_a_batch_too() -> None:

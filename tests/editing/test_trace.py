@@ -58,7 +58,7 @@ def test_capitalization_is_a_change_of_its_word() -> None:
     task = ParallelText.for_data(["the cat"], ["The cat"], {"level": "word"})
     vocabulary = task.vocabulary
     row = vocabulary.ids(vocabulary.split("a b"))
-    trace = apply_all(row, [(INSERT, POSITION(1), TOKEN(vocabulary.ids(["<Cap>"])[0]))], task.template)
+    trace = apply_all(row, [(INSERT, POSITION(1), POSITION(1), TOKEN(vocabulary.ids(["<Cap>"])[0]))], task.template)
     (change,) = changes(row, trace, vocabulary)
     assert (change.start, change.stop, change.before, change.after) == (1, 3, " b", " B")
 

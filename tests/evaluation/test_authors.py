@@ -14,6 +14,7 @@ from stepedit.evaluation.paper import paper_curve, paper_result
 from stepedit.inference.predict import predict
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, TASKS
+from stepedit.text.vocabulary import Vocabulary
 from tests.cli.test_commands import stepedit
 
 
@@ -27,6 +28,10 @@ class RightTags:
         scripts = method.task.edits(pairs.sources, pairs.targets)
         outputs, _ = method.targets(states_after(pairs, scripts, np.zeros(len(pairs), np.int64)))
         self.outputs = dict(zip(map(tuple, pairs.sources.rows()), outputs, strict=True))
+
+    def reading(self, vocabulary: Vocabulary) -> "RightTags":
+        """Return itself: it needs no names."""
+        return self
 
     def predict(self, texts: Sequences) -> Prediction:
         symbols = np.array([self.outputs[tuple(row)] for row in texts.rows()])

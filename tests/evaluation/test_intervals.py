@@ -58,15 +58,16 @@ def test_f_scores_of_arrays_are_those_of_counts() -> None:
 
 
 def test_every_figure_of_a_summary_is_inside_its_interval() -> None:
-    counts = np.array([[2, 2, 1], [1, 0, 0], [1, 1, 1], [0, 1, 0]] * 30)
-    targets, predictions = ["abcd", "ab", "a b", "xyz"] * 30, ["abxd", "ab", "a b", "xz"] * 30
-    figures = summary(targets, predictions, counts)
+    sources = ["a abxd c d e", "ab", "a b e f g", "xz d e", "q"] * 30
+    references = [["a abcd c d e"], ["ab"], ["a c e f g"], ["xyz d e"], ["q"]] * 30
+    predictions = ["a abcd d c e", "ab", "a c e f g", "xz d e", "p"] * 30
+    figures = summary(sources, references, predictions)
     for value, low, high in figures.values():
         assert low is not None
         assert high is not None
         assert low < value < high
-    assert figures["exact"] == (0.5, *wilson(0.5, 120))
-    assert figures["cer"][0] == pytest.approx(2 / 12)
+    assert figures["exact"] == (0.4, *wilson(0.4, 150))
+    assert figures["cer"][0] == pytest.approx(4 / 31)
 
 
 @pytest.mark.parametrize("task", TASKS)

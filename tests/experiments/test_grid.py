@@ -7,7 +7,7 @@ import pytest
 from stepedit.errors import UserError
 from stepedit.evaluation.paper import PaperResult, paper_result, settings_along
 from stepedit.experiments.estimate import parse_minutes
-from stepedit.experiments.grid import SWEEPS, Cell, expand, grids
+from stepedit.experiments.grid import Cell, expand, grids
 
 
 def result_in_paper(cell: Cell) -> PaperResult | None:
@@ -33,8 +33,44 @@ def test_one_axis_varies_and_the_paper_has_a_result_for_every_run(task: str, axi
 
 
 def test_the_papers_analysis_is_two_hundred_and_forty_runs() -> None:
-    names = {cell.name for sweep in SWEEPS if sweep != "edit-order" for cell in expand(grids(sweep, []), {})}
+    sweeps = ("table", "numbers", "length", "num-examples")
+    names = {cell.name for sweep in sweeps for cell in expand(grids(sweep, []), {})}
     assert len(names) == 240
+
+
+@pytest.mark.parametrize("sweep", ["table", "table-one-network", "paper-curves", "numbers", "length", "num-examples"])
+def test_data_beside_the_papers_figures_are_generated_as_the_authors_do(sweep: str, tmp_path: Path) -> None:
+    def generation(**fixed: object) -> set[object]:
+        return {cell.request().settings.task_args["generation"] for cell in expand(grids(sweep, ["aec"]), fixed)}
+
+    assert generation() == {"authors"}
+    assert generation(generation="exact") == {"exact"}
+    assert generation(generation=["authors", "exact"]) == {"authors", "exact"}
+    for split in ("train", "val", "test"):
+        (tmp_path / f"{split}_x.txt").write_text(2 * "7 * 8 / 4 8 2 - == 6\n")
+        (tmp_path / f"{split}_y.txt").write_text(2 * "7 * 8 / 4 - 8 == 6\n")
+    assert generation(data=str(tmp_path)) == {"exact"}, "existing data are as they are"
+
+
+def test_one_network_trains_the_table_and_the_pointer_is_added() -> None:
+    cells = expand(grids("table-one-network", []), {"max_minutes": 40})
+    settings = [cell.request().settings for cell in cells]
+    table = [each for each in settings if each.training.programmer == "seq2seq"]
+    assert len({(each.task, each.method, each.mode) for each in table}) == len(table) == 18
+    for task in ("aor", "aes", "aec"):
+        (one,) = {each.training.model_copy(update={"offline_states": "fixed"}) for each in table if each.task == task}
+        assert (one.architecture, one.programmer) == ("transformer", "seq2seq"), "one network and one training"
+    pointer = [each for each in settings if each.training.programmer == "pointer"]
+    assert {(each.method, each.mode) for each in pointer} == {("recurrence", "online"), ("recurrence", "augmented")}
+    assert len(pointer) == 6
+    assert all(cell.request().limits.max_minutes == 40 for cell in cells)
+
+
+def test_the_papers_curves_are_those_of_its_own_network() -> None:
+    cells = expand(grids("paper-curves", ["aec"]), {"max_epochs": 60, "preset": ["paper", "paper-fast"]})
+    assert len(cells) == 12
+    assert {cell.request().settings.training.hidden_size for cell in cells} == {512}
+    assert all(result_in_paper(cell) for cell in cells)
 
 
 def test_every_run_has_its_own_name(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 from stepedit.cli.sweep import _share_budget
+from stepedit.evaluation.scores import read_scores
 from stepedit.experiments.grid import expand
+from stepedit.experiments.worker import complete
 from stepedit.inference.model_folder import WEIGHTS, read_tensors
 
 PROGRAM = "from stepedit.cli.main import main; main()"
@@ -149,6 +151,18 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(folder: Path) -> 
         (folder / "incomplete" / name / lost).unlink()
     assert sweep(folder, "--out", "incomplete", "--set", f"method={name.split('-')[1]}").returncode == 0
     assert scores(folder / "incomplete")[name] == scores(folder / "whole")[name]
+
+
+def test_a_run_that_the_paper_has_is_scored_as_the_authors_do_as_well(tmp_path: Path) -> None:
+    values = {"task": "aec", "method": "tagging", "mode": "online", "hidden_size": 8, "num_heads": 1, "num_layers": 1}
+    own = complete({**values, "programmer": "seq2seq", "max_steps": 1, "threads": 1}, tmp_path / "run")
+    authors = read_scores(tmp_path / "run", scoring="authors")
+    assert own.paper is not None
+    assert authors is not None
+    assert (authors.scoring, authors.training_steps) == ("authors", own.training_steps)
+    small = complete({**values, "num_examples": 400, "batch_size": 32, "max_steps": 1}, tmp_path / "small")
+    assert small.paper is None
+    assert read_scores(tmp_path / "small", scoring="authors") is None
 
 
 def test_a_budget_is_shared_by_all_runs_whether_finished_or_not(folder: Path) -> None:

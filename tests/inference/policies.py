@@ -16,6 +16,7 @@ from stepedit.editing.interpreter import Prediction
 from stepedit.editing.sequences import Sequences
 from stepedit.methods.recurrence import Recurrence
 from stepedit.tasks.simple import SimpleTask
+from stepedit.text.vocabulary import Vocabulary
 
 
 class ScriptedPolicy:
@@ -69,6 +70,10 @@ class SubstitutePolicy:
 
     def __init__(self, wrong: int, right: int) -> None:
         self.wrong, self.right = wrong, right
+
+    def reading(self, vocabulary: Vocabulary) -> SubstitutePolicy:
+        """Return itself: it needs no names."""
+        return self
 
     def predict(self, texts: Sequences) -> Prediction:
         """Return the substitution of the first wrong token of each text, or DONE."""

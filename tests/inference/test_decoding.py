@@ -36,7 +36,25 @@ def test_a_threshold_and_a_lexicon_are_refused_together() -> None:
         (Decoding(beam_size=5, min_confidence=0.7), "-beam-5-confidence-0.7"),
         (Decoding(lexicon=LEXICON, min_confidence=0), "-lexicon"),
         (Decoding(edits_per_step=4), "-edits-4"),
+        (Decoding(keep=["Acme"]), "-keep"),
+        (Decoding(keep=["Acme"], keep_code=True, beam_size=2), "-beam-2-keep-keep-code"),
+        (Decoding(keep=[]), ""),
     ],
 )
 def test_the_name_of_a_score_file_says_how_texts_were_decoded(decoding: Decoding, suffix: str) -> None:
     assert decoding.suffix() == suffix
+
+
+def test_what_another_decoding_keeps_is_kept_too() -> None:
+    both = Decoding(keep=["a"], beam_size=3).keeping(Decoding(keep=["/b/", "a"], keep_code=True))
+    assert both == Decoding(keep=["a", "/b/"], keep_code=True, beam_size=3)
+    assert Decoding().keeping(Decoding(keep_code=True)) == Decoding(keep_code=True)
+    assert Decoding(keep=["a"]).keeping(None) == Decoding(keep=["a"])
+
+
+@pytest.mark.parametrize("wrong", [3, [3], {"a": 1}])
+def test_a_keep_list_is_words_or_the_path_of_a_file(wrong: object) -> None:
+    with pytest.raises(UserError, match="keep"):
+        Decoding(keep=wrong)
+    with pytest.raises(UserError, match="nowhere"):
+        Decoding(keep="nowhere.txt")

@@ -21,6 +21,7 @@ from stepedit.text import windows
 from stepedit.text.keep import Keep
 from stepedit.text.lexicon import Lexicon
 from stepedit.text.tokenization import CAP
+from stepedit.text.vocabulary import Vocabulary
 
 Rule = Callable[[list[str]], tuple[int, ...] | None]  # the names of a text's tokens -> the next action, if there is one
 WORDS = tuple(f" w{index}" for index in range(300))
@@ -35,6 +36,10 @@ class RulePolicy:
     def __init__(self, task: ParallelText, rule: Rule, probability: float = 1.0) -> None:
         self.task, self.rule, self.log_prob_ = task, rule, float(np.log(probability))
         self.vocabulary, self.texts = task.vocabulary, list[list[str]]()
+
+    def reading(self, vocabulary: Vocabulary) -> "RulePolicy":
+        """Return itself: it needs no names."""
+        return self
 
     def predict(self, texts: Sequences) -> Prediction:
         """Return the action of the rule for each text, or DONE."""

@@ -111,6 +111,23 @@ def test_a_model_works_from_any_folder_and_is_never_changed(tmp_path: Path) -> N
     assert sorted(path.name for path in model_folder.find("aor").iterdir()) == before
 
 
+@pytest.mark.parametrize("name", ["spelling", "punctuation"])
+def test_where_data_and_words_are_from_travels_with_a_copy(name: str, tmp_path: Path) -> None:
+    model_folder.export(model_folder.find(name), tmp_path / "copy")
+    model_folder.export(tmp_path / "copy", tmp_path / "second")
+    shipped, copy, second = (
+        folder / "README.md" for folder in (model_folder.find(name), tmp_path / "copy", tmp_path / "second")
+    )
+    written = shipped.read_text().partition("\n## ")[2].partition("| option |")[0]
+    assert "Threshold: `stepedit tune" in written
+    for number, card in enumerate((copy, second)):
+        assert card.read_text().count(f"\n## {written}| option |") == 1, number
+    assert "edit copy" in copy.read_text()
+    notices = [path.name for path in shipped.parent.glob("*NOTICE*")]
+    assert notices == ["KEEP-NOTICE.txt"] * (name == "spelling")
+    assert all((tmp_path / "second" / notice).exists() for notice in notices)
+
+
 def test_a_single_text_instead_of_a_list_is_refused() -> None:
     with pytest.raises(UserError, match="a list of texts"):
         Editor.load("aor").edit("6 10 9 5 2")

@@ -28,15 +28,33 @@ SIZES = {  # outputs with padding, start and end or done; parameters
 }
 
 
-def make(task: str, method: str) -> tuple[Method, SeqToSeq]:
+def make(task: str, method: str, preset: str = "paper") -> tuple[Method, SeqToSeq]:
     made = METHODS[method](TASKS[task]())
-    return made, SeqToSeq.from_seed(0, made, TrainingConfig(**PRESETS["paper"]))
+    return made, SeqToSeq.from_seed(0, made, TrainingConfig(**PRESETS[preset]))
 
 
 @pytest.mark.parametrize(("task", "method"), SIZES)
 def test_it_has_the_authors_outputs_and_parameters(task: str, method: str) -> None:
     made, net = make(task, method)
     assert (len(made.outputs), net.num_parameters) == SIZES[task, method]
+
+
+@pytest.mark.parametrize(("task", "method"), SIZES)
+def test_the_faster_schedule_trains_the_same_network(task: str, method: str) -> None:
+    paper, fast = (make(task, method, preset)[1].state_dict() for preset in ("paper", "paper-fast"))
+    assert list(paper) == list(fast)
+    assert all(torch.equal(paper[name], fast[name]) for name in paper)
+
+
+def test_the_faster_preset_differs_in_its_schedule_alone() -> None:
+    slow, fast = (
+        resolve({"task": "aor", "preset": name, "max_epochs": 1}).settings.model_copy(update={"preset": ""})
+        for name in ("paper", "paper-fast")
+    )
+    assert fast.model_dump(exclude={"training"}) == slow.model_dump(exclude={"training"})
+    one, other = slow.training.model_dump(), fast.training.model_dump()
+    different = {name: value for name, value in other.items() if one[name] != value}
+    assert different == {"learning_rate": 2e-3, "warmup_steps": 200, "lr_schedule": "cosine", "ema_decay": 0.998}
 
 
 def test_weights_start_small_and_biases_and_the_attentions_vector_at_zero() -> None:

@@ -1,5 +1,6 @@
 """Small trained runs to serve."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,11 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one run per method, all of the same task."""
-    folder = tmp_path_factory.mktemp("served")
+    """A folder with one run per method, all of the same task; STEPEDIT_TEST_RUNS names a folder to keep them in."""
+    folder = Path(os.environ.get("STEPEDIT_TEST_RUNS") or tmp_path_factory.mktemp("served"))
     for method, epochs in (("recurrence", 60), ("tagging", 2), ("end2end", 2)):
+        if (folder / method).exists():
+            continue
         train("sort", out=folder / method, method=method, max_epochs=epochs, eval_every=epochs, **SMALL)
     return folder
 

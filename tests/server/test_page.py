@@ -247,6 +247,21 @@ def test_text_typed_before_the_first_example_arrives_is_kept(page: Page, address
     page.unroute("**/example?seed=1")
 
 
+def test_an_example_does_not_get_in_the_way_of_somebody_about_to_type(page: Page, address: str) -> None:
+    def delay(route: Route) -> None:
+        time.sleep(0.6)
+        route.continue_()
+
+    page.route("**/example?seed=1", delay)
+    page.goto(address)
+    with page.expect_response("**/example?seed=1"):
+        page.focus("#text")
+    page.wait_for_timeout(200)
+    page.keyboard.type("9 5 2")
+    expect(page.locator("#text")).to_have_value("9 5 2")
+    page.unroute("**/example?seed=1")
+
+
 def test_typed_text_is_kept_when_another_model_is_selected(page: Page, address: str) -> None:
     def with_different_tasks(route: Route) -> None:
         models = route.fetch().json()
@@ -349,3 +364,17 @@ def test_the_texts_of_the_steps_are_replayed_with_spaces_and_capitals(browser_pa
         edit(browser_page, text)
         expect(browser_page.locator(".steps button")).to_have_count(len(expected) + 1)
         assert browser_page.locator(".steps button").all_inner_texts() == [text, *expected]
+
+
+def test_words_to_keep_are_sent_for_text_only(browser_page: Page) -> None:
+    with served(make_app(ModelStore.load(["aor", "punctuation"]))) as address:
+        browser_page.goto(address)
+        expect(browser_page.locator("#model option")).to_have_count(2)
+        expect(browser_page.locator("#keep")).to_be_disabled()
+        browser_page.select_option("#model", "punctuation")
+        browser_page.fill("#keep", "Europe, what,")
+        edit(browser_page, "what is the name of the largest river in europe")
+        expect(browser_page.locator(".steps button").last).to_have_text(
+            "what is the name of the largest river in europe?"
+        )
+        screenshot(browser_page, "keep")

@@ -64,13 +64,16 @@ def test_a_model_generalizes_to_unseen_words(run: Path) -> None:
     assert edited["f0.5"][0] > 0.9
     assert copied["recall"][0] == 0.0 < copied["precision"][0]
     assert edited["cer"][0] < copied["cer"][0] / 5
+    assert edited["gleu"][0] > 0.8 > copied["gleu"][0]
+    # most words are new in test, so that a dictionary of whole words knows few of them
+    assert copied["f0.5"][0] <= scores["summary"]["most frequent replacement"]["f0.5"][0] < 0.3
     assert scores["metrics"]["sequence"] == pytest.approx(edited["exact"])
     assert scores["metrics"]["f0.5"] == pytest.approx(edited["f0.5"])
-    assert (scores["headline"], scores["edit_unit"], scores["trained_on"]) == ("f0.5", "char", 0)
+    assert (scores["headline"], scores["edit_unit"], scores["trained_on"]) == ("f0.5", "word", 0)
     table = stepedit("evaluate", run, "--split", "val", "--chrf").stdout
     assert "copied source" in table
-    assert "edits by character; not comparable with word-level figures" in table
-    assert "chrf" in table
+    assert "edit F0.5 (words, stepedit)" in table
+    assert "chrF (sacrebleu)" in table
 
 
 def test_lines_are_printed_in_order_with_their_own_line_ends(run: Path) -> None:
@@ -140,6 +143,12 @@ def test_tuning_on_clean_text_takes_the_lowest_threshold_that_leaves_it_alone(ru
     safe = json.loads((copy / "tuned.json").read_text())
     assert (safe["min_confidence"], safe["clean_lines"], safe["changed_lines"]) == (0, 40, 0)
     assert "clean text left alone" in safe["tuned_for"]
+    clean.write_text("bab cab\n" * 19 + "aqa bab\n")
+    tuned = stepedit("tune", copy, "--clean", clean, "--max-changed-lines", "0.05")
+    assert tuned.stdout.splitlines()[-1] == "changed in the clean text: 1 of 40 words (2.50%), 1 of 20 lines (5.00%)"
+    rows = json.loads(stepedit("tune", copy, "--clean", clean, "--max-changed-lines", "0.05", "--json").stdout)
+    measured = [(row["changed_words"], row["changed_lines"]) for row in rows if "changed_words" in row]
+    assert measured == [(0.025, 0.05)], "of the chosen threshold"
     assert "name it with --clean FILE" in stepedit("tune", copy, "--max-change-rate", "0.01").stderr
     assert "no such file" in stepedit("tune", copy, "--clean", tmp_path / "none").stderr
 

@@ -125,7 +125,7 @@ def test_the_command_and_a_configuration_file_are_checked_alike(run: Path, tmp_p
     (tmp_path / "o.yaml").write_text(yaml.safe_dump({"learning-rate": 0.005, "dropout": 0.3}))
     refused = stepedit("train", "sort", "--resume", "--config", tmp_path / "o.yaml", "--hidden-size", 8, "--out", run)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "dropout is 0.05, not 0.3; hidden_size is 16, not 8" in refused.stderr
+    assert "dropout is 0.05, not 0.3; --hidden-size is 16, not 8" in refused.stderr
     assert "learning_rate" not in refused.stderr
     extended = stepedit("train", "sort", "--resume", "--learning-rate", 0.005, "--max-epochs", 4, "--out", run)
     assert extended.returncode == 0, extended.stderr

@@ -249,7 +249,8 @@ function decoding(model) {
   const verify = $("verify").checked;
   const search = beamSize > 1 || verify ? { beam_size: beamSize, verify } : {};
   const threshold = $("min-confidence").value;
-  return threshold === "" ? search : { ...search, min_confidence: Number(threshold) };
+  const words = model.keeps ? $("keep").value.split(",").map((word) => word.trim()).filter(Boolean) : [];
+  return { ...search, ...(threshold === "" ? {} : { min_confidence: Number(threshold) }), ...(words.length ? { keep: words } : {}) };
 }
 
 const shownResult = (model, result) => ({ model, result, states: replay(result) });
@@ -307,6 +308,7 @@ function updateOptions() {
   $("verify").disabled = !iterative || !selected.verifiable;
   if ($("verify").disabled) $("verify").checked = false;
   $("min-confidence").disabled = !iterative;
+  $("keep").disabled = !($("compare").checked ? comparable : [selected]).some((model) => model.keeps);
   $("random").disabled = !selected.has_examples;
   const methods = [...new Set(comparable.map((model) => model.method))];
   $("method").replaceChildren(...methods.map((name) => make("option", "", name)));
@@ -338,14 +340,17 @@ function fillIn(text) {
 // Whether the text field holds nothing that the user has typed.
 const isReplaceable = () => ["", state.exampleText].includes($("text").value);
 
-// Fill in an example when a task is selected for the first time.
+const isTyping = () => document.activeElement === $("text");
+
+// Fill in an example when a task is selected for the first time, unless the user went to the text field meanwhile.
 async function loadFirstExample() {
   const selected = selectedModel();
   if (state.exampleTask === selected.task) return;
   state.exampleTask = selected.task;
   if (!selected.has_examples || !isReplaceable()) return;
+  const typing = isTyping();
   const example = await getExample(selected, "?seed=1");
-  if (selectedModel() === selected && isReplaceable()) fillIn(example.source);
+  if (selectedModel() === selected && isReplaceable() && isTyping() === typing) fillIn(example.source);
 }
 
 function addListeners() {

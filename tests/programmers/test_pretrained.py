@@ -1,0 +1,157 @@
+"""Pretrained encoders: folders that are refused, subwords and tokens, a training that learns, and its graph."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepedit.editing.sequences import Sequences
+from stepedit.errors import DataError, UserError
+from stepedit.inference import model_folder
+from stepedit.inference.editor import Editor
+from stepedit.programmers import pretrained
+from stepedit.text.subwords import SubwordTokenizer
+from stepedit.training.run import train
+from tests.programmers.encoders_made_here import make_encoder
+
+KINDS = ("bert", "roberta")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_token_covers_the_subwords_that_write_it(tmp_path: Path, kind: str) -> None:
+    tokenizer = SubwordTokenizer(make_encoder(tmp_path / kind, kind) / "tokenizer.json", 60)
+    pieces = ["", "The", " cat", ",", "  ", "zzz"]  # a case sign, words, a mark, spaces, an unknown word
+    batch = tokenizer.read([pieces, ["the"]])
+    assert batch.ids.shape == (2, int(batch.lengths.max()))
+    assert (batch.starts < batch.stops).all()
+    assert (batch.starts[0, 0], batch.starts[0, 6]) == (batch.starts[0, 1], batch.lengths[0] - 1)
+    assert (np.diff(batch.starts[0, 1:4]) > 0).all()
+    assert (batch.stops[0] <= batch.lengths[0]).all()
+    assert batch.starts[1, 1:].tolist() == [batch.lengths[1] - 1] * 6  # the end stands behind a shorter text
+
+
+def test_a_text_longer_than_the_encoder_has_positions_is_still_read(tmp_path: Path) -> None:
+    tokenizer = SubwordTokenizer(make_encoder(tmp_path / "e", "roberta", 16) / "tokenizer.json", 14)
+    batch = tokenizer.read([[" xyzxyzxyz"] * 9])
+    assert batch.ids.shape == (1, 14)
+    assert batch.stops.max() <= 14
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "gpt2"}, "not 'gpt2'"),
+        ({"is_decoder": True}, "not an encoder"),
+        ({"position_embedding_type": "relative_key"}, "absolute positions"),
+        ({"hidden_size": 10**9}, "hidden_size"),
+        ({"vocab_size": 7}, "no weights"),
+    ],
+)
+def test_an_encoder_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    folder = make_encoder(tmp_path / "e", "bert")
+    config = json.loads((folder / "config.json").read_text()) | change
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises((UserError, DataError), match=message):
+        _train(tmp_path, folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_folder_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    folder = make_encoder(tmp_path / "e", "bert")
+    (folder / name).unlink()
+    with pytest.raises(DataError, match=f"no {name}"):
+        pretrained.locate(str(folder))
+
+
+def test_a_damaged_tokenizer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(DataError, match="not a tokenizer"):
+        SubwordTokenizer(tmp_path / "tokenizer.json", 10)
+
+
+def test_a_name_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        pretrained.locate(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_layers_compute_what_transformers_computes(tmp_path: Path, kind: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    from stepedit.programmers.base import load_weights
+    from stepedit.programmers.nn.bert import Bert
+
+    folder = make_encoder(tmp_path / kind, kind)
+    shape = pretrained.read_shape(folder)
+    net = Bert(shape, 0.0).eval()
+    expected = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    load_weights(net, pretrained.read_weights(folder, expected), folder)
+    theirs = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False).eval().float()
+    ids, lengths = torch.tensor([[4, 5, 6, 7], [4, 8, 1, 1]]), torch.tensor([4, 2])
+    with torch.no_grad():
+        found = net(ids, lengths)
+        wanted = theirs(ids, attention_mask=torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])).last_hidden_state
+    assert torch.allclose(found[0], wanted[0], atol=1e-4)
+    assert torch.allclose(found[1, :2], wanted[1, :2], atol=1e-4)
+
+
+def _train(tmp_path: Path, encoder: Path, **options: object) -> Editor:
+    """Train on pairs in which a run of words goes away and a word gets another form."""
+    words = ("cat", "dog", "mat", "tree", "house", "river")
+    pairs = [(f"the {a} no wait the {b} walk on", f"the {b} walked on") for a in words for b in words]
+    lines = [f"{source}\t{target}\n" for source, target in pairs * 3]
+    splits = {"train": lines, "val": lines[:20]}
+    for name, rows in splits.items():
+        for side, column in (("x", 0), ("y", 1)):
+            text = "".join(row.rstrip("\n").split("\t")[column] + "\n" for row in rows)
+            (tmp_path / f"{name}_{side}.txt").write_text(text)
+    limits = {"max_epochs": 12, "batch_size": 12, "seed": 0, "threads": 1} | options
+    return train("text", data=str(tmp_path), encoder=str(encoder), out=tmp_path / "run", **limits)
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_a_model_with_an_encoder_learns_spans_and_forms_and_edits_as_a_graph(tmp_path: Path) -> None:
+    limits = {"learning_rate": 0.01, "encoder_learning_rate": 0.01, "max_epochs": 25, "dropout": 0.0}
+    editor = _train(tmp_path, make_encoder(tmp_path / "e", "roberta"), **limits)
+    (result,) = editor.edit(["the cat no wait the mat walk on"], trace=True)
+    assert result.text == "the mat walked on"
+    assert {step.operation for step in result.steps} == {"delete", "transform"}
+    run = tmp_path / "run"
+    assert (run / model_folder.GRAPH).exists()
+    assert (run / model_folder.TOKENIZER).exists()
+    (run / model_folder.GRAPH).rename(run / "other.onnx")
+    with_torch = Editor.load(run)
+    texts = ["the cat no wait the mat walk on", "the walk", "", "Zz yy, 12 the river walk", "the dog the dog the dog"]
+    for one, other in zip(editor.edit(texts, trace=True), with_torch.edit(texts, trace=True), strict=True):
+        assert (one.text, one.stop_reason) == (other.text, other.stop_reason)
+        assert [step.confidence for step in one.steps] == pytest.approx([s.confidence for s in other.steps], abs=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_a_row_is_read_the_same_alone_and_in_a_batch(tmp_path: Path) -> None:
+    editor = _train(tmp_path, make_encoder(tmp_path / "e", "bert"), max_epochs=1)
+    vocabulary = editor.method.task.vocabulary
+    rows = [vocabulary.ids(vocabulary.split(text)) for text in ("the cat", "The dog walks on the long way home", "a")]
+    together = editor.policy.top_k(Sequences.from_rows(rows), 4)[1]
+    alone = [editor.policy.top_k(Sequences.from_rows([row]), 4)[1][0] for row in rows]
+    assert np.allclose(together, np.stack(alone), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("aor", {}, "is for text"),
+        ("text", {"method": "end2end"}, "pointer programmer"),
+    ],
+)
+def test_an_encoder_where_it_does_not_fit_is_refused(
+    tmp_path: Path, task: str, options: dict[str, str], message: str
+) -> None:
+    folder = make_encoder(tmp_path / "e", "bert")
+    with pytest.raises(UserError, match=message):
+        train(task, encoder=str(folder), out=tmp_path / "run", max_epochs=1, **options)
