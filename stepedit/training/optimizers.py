@@ -43,7 +43,7 @@ def make_optimizers(net: nn.Module, config: TrainingConfig) -> list[Optimizer]:
         {"params": others[key], "weight_decay": key[1], "lr_scale": key[0]}
         for key in sorted(others, key=lambda key: (-key[0], -key[1]))
     ]
-    adam = AdamW(groups, lr=0.0, betas=(0.9, 0.98))
+    adam = AdamW(groups, lr=0.0, betas=(0.9, 0.98), fused=True)
     return [Muon(matrices, 0.0, decay), adam] if matrices else [adam]
 
 

@@ -78,7 +78,8 @@ class _Layer(nn.Module):
     def forward(self, x_BSH: Tensor, mask: Tensor) -> Tensor:
         projections = self.attention["self"]
         query, key, value = (self._heads(projections[name](x_BSH)) for name in ("query", "key", "value"))  # type: ignore[index]
-        attended_BNSD = scaled_dot_product_attention(query, key, value, mask)
+        with torch.autocast(x_BSH.device.type, enabled=False):  # the gradients of attention are slow in bfloat16
+            attended_BNSD = scaled_dot_product_attention(query.float(), key.float(), value.float(), mask)
         x_BSH = self._add(x_BSH, attended_BNSD.transpose(1, 2).flatten(2), self.attention["output"])
         return self._add(x_BSH, gelu(self.intermediate["dense"](x_BSH)), self.output)
 
