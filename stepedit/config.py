@@ -87,7 +87,9 @@ class TrainingConfig(BaseModel):
         "mean", description="A token's vector: the mean of its subwords' vectors, or the first."
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Number format in which a pretrained encoder is trained."
+        "float32",
+        description="Number format in which a pretrained encoder is trained.",
+        json_schema_extra={"shown_default": "bfloat16 on a CPU that multiplies it, else float32"},
     )
     hidden_size: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
     num_layers: int = Field(

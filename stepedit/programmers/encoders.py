@@ -35,7 +35,7 @@ class PretrainedEncoder(nn.Module):
     ) -> EncoderOutput:
         """Encode subwords: ids (B, S), lengths (B,), and the range (B, T) of subwords that each token covers."""
         ids_BS, lengths_B, starts_BT, stops_BT = subwords
-        with torch.autocast(ids_BS.device.type, torch.bfloat16, enabled=self.takes_half):
+        with torch.autocast(ids_BS.device.type, torch.bfloat16, enabled=self.training and self.takes_half):
             hidden_BSH = self.bert(ids_BS, lengths_B).float()
         column_S = torch.arange(ids_BS.shape[1], device=ids_BS.device)
         covered_BTS = column_S == starts_BT[:, :, None]

@@ -5,7 +5,8 @@
     graph.output("y", graph.linear(x, "linear").relu(), "float32", ["batch", 8])
     content = graph.to_bytes({"kind": "example"})
 
-Weights are stored once, in `dtype`, and computed in float32. Only standard operators are used and no external data.
+Weights are stored once, in `dtype`, and computed in float32. In int8, matrices have a scale for each output, and linear
+layers compute with 8-bit integers. Only standard operators are used and no external data.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 18
+MAX_INT8, ZERO_POINT, TINY = 127, 128, 1e-9
 TYPES = {
     "int64": TensorProto.INT64,
     "int32": TensorProto.INT32,
     "float32": TensorProto.FLOAT,
     "bool": TensorProto.BOOL,
+    "uint8": TensorProto.UINT8,
 }
 Array = npt.NDArray[Any]
 
@@ -208,13 +211,48 @@ class GraphBuilder:
         """Return a weight in float32, a matrix transposed if asked."""
         key = f"{name}.T" if transposed else name
         if key not in self._cached:
-            array = np.asarray(self.weights[name], np.float32)
-            array = np.ascontiguousarray(array.T) if transposed else array
-            self.initializers[key] = numpy_helper.from_array(array.astype(self.dtype), key)
             with self.once():
-                value = Value(self, key)
-                self._cached[key] = value if self.dtype == "float32" else value.cast("float32")
+                self._cached[key] = self._stored(name, key, transposed)
         return self._cached[key]
+
+    def _stored(self, name: str, key: str, transposed: bool) -> Value:
+        """Store a weight and return it in float32."""
+        if self.is_quantized(name):
+            integers, scale = self._quantized(name, transposed)
+            return integers.cast("float32") * (scale if transposed else scale.unsqueeze(1))
+        dtype = "float32" if self.dtype == "int8" else self.dtype  # the few that are no matrices
+        array = np.asarray(self.weights[name], np.float32)
+        array = np.ascontiguousarray(array.T) if transposed else array
+        self.initializers[key] = numpy_helper.from_array(array.astype(dtype), key)
+        return Value(self, key) if dtype == "float32" else Value(self, key).cast("float32")
+
+    def is_quantized(self, name: str) -> bool:
+        """Whether a weight is stored as 8-bit integers."""
+        return self.dtype == "int8" and self.weights[name].ndim == 2
+
+    def _quantized(self, name: str, transposed: bool) -> tuple[Value, Value]:
+        """Store a matrix as 8-bit integers with a scale for each of its rows (columns, if transposed)."""
+        key = f"{name}.T" if transposed else name
+        if key not in self.initializers:
+            array = np.asarray(self.weights[name], np.float32)
+            scale = np.maximum(np.abs(array).max(1), TINY) / MAX_INT8
+            integers = np.rint(array / scale[:, None]).astype(np.int8)
+            integers = np.ascontiguousarray(integers.T) if transposed else integers
+            self.initializers[key] = numpy_helper.from_array(integers, key)
+            self.initializers[f"{key}.scale"] = numpy_helper.from_array(scale.astype(np.float32), f"{key}.scale")
+        return Value(self, key), Value(self, f"{key}.scale")
+
+    def _integer_product(self, x: Value, name: str) -> Value:
+        """Return the product with a transposed matrix, computed in 8-bit integers.
+
+        Each row of `x` is quantized by its own largest entry, so that no text depends on those beside it.
+        """
+        integers, scale = self._quantized(name, transposed=True)
+        largest = self.op("ReduceMax", self.op("Abs", x), self.constant(np.array([-1])), keepdims=1)
+        row_scale = self.op("Max", largest, self.scalar(TINY, "float32")) * (1 / MAX_INT8)
+        rounded = (self.op("Round", x / row_scale) + float(ZERO_POINT)).cast("uint8")
+        zero_point = self.constant(np.array(ZERO_POINT, np.uint8))
+        return self.op("MatMulInteger", rounded, integers, zero_point).cast("float32") * scale * row_scale
 
     @contextmanager
     def once(self) -> Iterator[None]:
@@ -313,13 +351,17 @@ class GraphBuilder:
 
     def linear(self, x: Value, name: str) -> Value:
         """Apply a torch Linear layer."""
-        y = x @ self.weight(f"{name}.weight", transposed=True)
+        matrix = f"{name}.weight"
+        y = self._integer_product(x, matrix) if self.is_quantized(matrix) else x @ self.weight(matrix, transposed=True)
         return y + self.weight(f"{name}.bias") if self.has_weight(f"{name}.bias") else y
 
     def linear_2d(self, x: Value, name: str, bias: Value | None = None) -> Value:
         """Apply a torch Linear layer to a matrix, in one node; `bias` replaces the layer's own."""
         if bias is None and self.has_weight(f"{name}.bias"):
             bias = self.weight(f"{name}.bias")
+        if self.is_quantized(f"{name}.weight"):
+            y = self._integer_product(x, f"{name}.weight")
+            return y if bias is None else y + bias
         parts = (x, self.weight(f"{name}.weight", transposed=True), *([bias] if bias else []))
         return self.op("Gemm", *parts)
 

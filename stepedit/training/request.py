@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from stepedit.config import (
@@ -110,7 +111,7 @@ def _encoder(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"encoder": str(folder.absolute()) if local else values["encoder"], "encoder_shape": shape}
 
 
-def encoder_defaults(shape: EncoderShape) -> dict[str, Any]:
+def encoder_defaults(shape: EncoderShape, device: str) -> dict[str, Any]:
     """Return the defaults for a pretrained encoder: fine-tuning takes a small rate, few epochs and small batches."""
     return {
         "hidden_size": shape.hidden_size,
@@ -125,7 +126,14 @@ def encoder_defaults(shape: EncoderShape) -> dict[str, Any]:
         "dropout": 0.1,
         "plan_loss_weight": 0.0,
         "edit_order": "any",
+        "precision": "bfloat16" if device == "cpu" and _multiplies_bfloat16() else "float32",
     }
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions for it; then a step takes three fifths of the time."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def default_mode(values: Mapping[str, Any]) -> Mode:
@@ -190,7 +198,7 @@ def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) ->
     PROGRAMMERS[programmer]
     defaults = task_defaults(task, programmer)
     if "encoder_shape" in chosen:
-        defaults |= encoder_defaults(chosen["encoder_shape"])
+        defaults |= encoder_defaults(chosen["encoder_shape"], values.get("device", "cpu"))
     config = checked(TrainingConfig, defaults | chosen)
     if "batch_size" in chosen or not task.open_vocabulary or dataset is None or "train" not in dataset.splits:
         return config

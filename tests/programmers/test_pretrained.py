@@ -133,6 +133,22 @@ def test_a_model_with_an_encoder_learns_spans_and_forms_and_edits_as_a_graph(tmp
 
 
 @pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_a_model_in_8_bit_integers_is_smaller_and_nearly_as_confident(tmp_path: Path) -> None:
+    limits = {"learning_rate": 0.01, "encoder_learning_rate": 0.01, "max_epochs": 25, "dropout": 0.0}
+    _train(tmp_path, make_encoder(tmp_path / "e", "roberta"), **limits)
+    sizes = {dtype: model_folder.export(tmp_path / "run", tmp_path / dtype, dtype) for dtype in ("float32", "int8")}
+    assert sizes["int8"] < 0.75 * sizes["float32"]  # of a tiny network the weights are a small part
+    full, small = (Editor.load(tmp_path / dtype) for dtype in sizes)
+    texts = ["the cat no wait the mat walk on", "the river no wait the dog walk on", "the dog walked on"]
+    for one, other in zip(full.edit(texts, trace=True), small.edit(texts, trace=True), strict=True):
+        assert one.text == other.text
+        assert [step.confidence for step in one.steps] == pytest.approx([s.confidence for s in other.steps], abs=0.1)
+    together = [result.steps[0].confidence for result in small.edit(texts[:2], trace=True)]
+    alone = [small.edit([text], trace=True)[0].steps[0].confidence for text in texts[:2]]
+    assert alone == pytest.approx(together, abs=1e-4)  # whatever stands beside a text
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
 def test_a_row_is_read_the_same_alone_and_in_a_batch(tmp_path: Path) -> None:
     editor = _train(tmp_path, make_encoder(tmp_path / "e", "bert"), max_epochs=1)
     vocabulary = editor.method.task.vocabulary
