@@ -14,8 +14,10 @@ from stepedit.editing.edits import Edit, replay, trajectory
 
 if TYPE_CHECKING:
     from stepedit.editing.trace import Step
+    from stepedit.tasks.base import Task
 
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+MAX_RULES_SHOWN = 8
 DELETED, INSERTED, DIM, HEADING = "red strike", "bold green", "dim", "bold"
 
 
@@ -32,6 +34,16 @@ def visible(text: str) -> str:
 def plain(text: str) -> Text:
     """Return a text that is safe to print."""
     return Text(visible(text))
+
+
+def expressible_shares(pairs: int, expressible: int, without_forms: int | None, task: Task) -> str:
+    """Return how many pairs can be expressed, and what affix rules contribute to that."""
+    text, forms = f"{expressible / max(1, pairs):.1%} of the pairs can be expressed", task.word_forms(task.vocabulary)
+    if without_forms is None or forms is None:
+        return text
+    examples = ", ".join(map(str, forms.rules[:MAX_RULES_SHOWN]))
+    text += f", {without_forms / max(1, pairs):.1%} without affix rules\n"
+    return text + f"number of affix rules: {len(forms.rules)}, most frequent: {examples}"
 
 
 def marked(deleted: Sequence[str], inserted: Sequence[str], separator: str = " ") -> Text:

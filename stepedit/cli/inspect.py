@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from stepedit.cli.display import DIM, aligned, console, named, plain, script_diff
+from stepedit.cli.display import DIM, aligned, console, expressible_shares, named, plain, script_diff
 from stepedit.editing.alignment import script
 from stepedit.errors import DataError, DataWarning, located
 from stepedit.text import tokenization
@@ -29,6 +29,10 @@ def inspect(
     task: Annotated[
         str | None, typer.Option(help="Use the edits of this task.", show_default="the task in dataset.json")
     ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="word|char", help="Use the edits of your own text, by word or by character."),
+    ] = None,
     pairs: Annotated[int, typer.Option(min=0, help="Number of pairs to show.")] = 3,
     source_column: Annotated[str | None, typer.Option(help="Name of the source column.", show_default="source")] = None,
     target_column: Annotated[str | None, typer.Option(help="Name of the target column.", show_default="target")] = None,
@@ -41,6 +45,9 @@ def inspect(
 
     Without a task, tokens are words and punctuation marks, each with the space before it, and the edits are a shortest
     script of insertions, deletions and substitutions of tokens. Each reference of a source is a pair.
+
+    With --level, the edits are those that `train --level` learns from the same pairs, and the share of the pairs that
+    they can express is shown, with and without affix rules.
     """
     from stepedit.data import dataset as datasets
     from stepedit.inference import model_folder
@@ -51,7 +58,7 @@ def inspect(
         raise DataError(f"{path} is a run, not a data set; its data: {data}")
     dataset = datasets.read(path, source_column, target_column, target_file or ())
     with located(str(path)):
-        setting = datasets.task_of(dataset, task)
+        setting = datasets.task_for(dataset, "text", {"level": level}) if level else datasets.task_of(dataset, task)
     if path.is_dir() and (message := datasets.overlap_warning(dataset, setting is None or setting.open_vocabulary)):
         warnings.warn(message, DataWarning, stacklevel=2)
     counts = {name: _edit_counts(lines, setting) for name, lines in dataset.splits.items()}
@@ -62,6 +69,8 @@ def inspect(
     out.print(Text("\nshare of pairs by number of edits"))
     out.print(_histogram(counts))
     out.print(_vocabulary(dataset.splits, setting))
+    if setting and setting.open_vocabulary:
+        out.print(_expressible(dataset.splits, setting))
     lines = next(iter(dataset.splits.values()))
     for source_line, target_line in list(zip(lines.sources, lines.targets, strict=True))[:pairs]:
         out.print()
@@ -126,6 +135,18 @@ def _vocabulary(splits: dict[str, Lines], setting: Task | None) -> Text:
     words = Counter(token.strip() or repr(token) for line in texts for token in _tokens(line, setting))
     common = "  ".join(f"{word} ({count:,})" for word, count in words.most_common(MAX_COLUMNS))
     return Text("\n") + plain(f"vocabulary: {len(words):,} tokens, most frequent: {common}")
+
+
+def _expressible(splits: dict[str, Lines], setting: Task) -> Text:
+    """Return how many pairs the edits of your own text can express."""
+    lines = next(iter(splits.values()))
+    pairs = lines.encode(setting)
+    scripts = setting.edits(pairs.sources, pairs.targets)
+    other = setting.expressible_without_forms(pairs, scripts)
+    counts = int(setting.expressible(pairs, scripts).sum()), None if other is None else int(other.sum())
+    size = f"known tokens: {len(setting.vocabulary) - 1:,}, insertable: {len(setting.template.tokens):,}"
+    shares = expressible_shares(len(pairs), *counts, setting)
+    return Text("\n").join(map(plain, [size, *shares.splitlines()]))
 
 
 def _drawn(source: str, target: str, setting: Task | None) -> Text:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from stepedit.cli.display import console, visible
+from stepedit.cli.display import console, expressible_shares, visible
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import limits_of
 from stepedit.registry import loaded_plugins
@@ -78,11 +78,10 @@ def _training_bar(trainer: Trainer) -> Iterator[Callable[[int, float], None]]:
 def _data_summary(trainer: Trainer) -> Text:
     """Return what a run is trained on, and how much of it can be expressed."""
     coverage, task = trainer.coverage, trainer.method.task
-    share = coverage.expressible / max(1, coverage.pairs)
     split = "" if Path(trainer.run.data or "").is_dir() else ", split by family"
     text = f"{coverage.pairs:,} training pairs, {len(trainer.validation):,} for validation{split}; "
     text += f"{len(task.vocabulary) - 1:,} known tokens, {len(task.template.tokens):,} of them insertable\n"
-    text += f"{share:.1%} of the pairs can be expressed"
+    text += expressible_shares(coverage.pairs, coverage.expressible, coverage.without_forms, task)
     for source, target in coverage.others:
         text += "\n" + visible(f"  not: {source!r} -> {target!r}")
     return Text(text)

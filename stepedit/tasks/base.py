@@ -205,6 +205,10 @@ class Task(ABC):
         """Return (B,) whether actions can name all edits; a fixed vocabulary refuses other pairs in `edits`."""
         return np.ones(len(pairs), np.bool_)
 
+    def expressible_without_forms(self, pairs: Pairs, scripts: Scripts) -> BoolArray | None:
+        """Return (B,) the same for actions without affix rules; None if there are none."""
+        return None
+
     def word_forms(self, vocabulary: Vocabulary) -> WordForms | None:
         """Return the affix rules that actions may name, for the ids of a vocabulary; None if there are none."""
         return None

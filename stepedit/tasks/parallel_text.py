@@ -124,7 +124,7 @@ class ParallelText(Task):
         task = replace(task, affix_rules=task._learned_rules(pairs, scripts))
         pairs = task._encode_parts(parts)
         inserted = map(task.vocabulary.name, task._inserted(pairs, scripts).tolist())
-        frequent = _frequent(inserted, MAX_INSERTABLE, MIN_COUNT if len(parts) >= MANY_PAIRS else 1)
+        frequent = _frequent(inserted, MAX_INSERTABLE, _min_insertions(len(parts)))
         return replace(
             task,
             window=max(2, min(task.window, int(pairs.sources.lengths.max()))),
@@ -149,8 +149,7 @@ class ParallelText(Task):
 
     def _inserted(self, pairs: Pairs, scripts: Scripts) -> IntArray:
         """Return the tokens that edits insert, those made by an affix rule left out."""
-        single = scripts.present & (scripts.widths == 1)
-        single &= ~self._transforms(pairs, scripts)
+        single = _is_single(scripts) & ~self._transforms(pairs, scripts)
         return scripts.tokens[single][:, 0]
 
     def _transforms(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
@@ -231,18 +230,18 @@ class ParallelText(Task):
 
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
         """Return (B,) whether every inserted token is insertable, a form of the word or part of the text there."""
-        single = scripts.present & (scripts.widths == 1)
-        token = np.where(single, scripts.tokens[:, :, 0], PAD)
-        possible = ~single | np.isin(token, sorted(self.template.tokens)) | self._transforms(pairs, scripts)
-        rows, columns = (~possible).nonzero()
-        # at that step the target stands left of an edit, the source right of it
-        start, grown = scripts.starts[rows, columns], (np.cumsum(scripts.growth, 1) - scripts.growth)[rows, columns]
-        wanted = token[rows, columns][:, None]
-        left = np.arange(pairs.targets.ids.shape[1]) < start[:, None]
-        right = np.arange(pairs.sources.ids.shape[1]) >= (start - grown)[:, None]
-        possible[rows, columns] = ((pairs.targets.ids[rows] == wanted) & left).any(1)
-        possible[rows, columns] |= ((pairs.sources.ids[rows] == wanted) & right).any(1)
-        return np.asarray(possible.all(1))
+        forms = self._transforms(pairs, scripts)
+        return _named(pairs, scripts, np.array(sorted(self.template.tokens)), forms)
+
+    def expressible_without_forms(self, pairs: Pairs, scripts: Scripts) -> BoolArray | None:
+        """Return (B,) the same without affix rules, if there are any: the forms that come often are insertable then."""
+        if not self.affix_rules:
+            return None
+        inserted = scripts.tokens[_is_single(scripts)][:, 0]
+        ids, counts = np.unique(inserted, return_counts=True)
+        often = counts >= _min_insertions(len(pairs))
+        chosen = np.argsort(-counts[often], kind="stable")[:MAX_INSERTABLE]
+        return _named(pairs, scripts, ids[often][chosen], np.zeros(scripts.starts.shape, np.bool_))
 
     def unk_dropout(self, rng: np.random.Generator) -> IntArray:
         """Return ids (V,) in which a random tenth of the known tokens, other ones each time, are unknown.
@@ -363,9 +362,35 @@ class ParallelText(Task):
         return frozenset(self.known_tokens)
 
 
+def _min_insertions(num_pairs: int) -> int:
+    """Return how often pairs have to insert a token before edits may."""
+    return MIN_COUNT if num_pairs >= MANY_PAIRS else 1
+
+
+def _is_single(scripts: Scripts) -> BoolArray:
+    """Return (B, K) the edits that insert one token."""
+    return scripts.present & (scripts.widths == 1)
+
+
 def _is_substitution(scripts: Scripts) -> BoolArray:
     """Return (B, K) the edits of one token into another."""
-    return scripts.present & (scripts.widths == 1) & (scripts.stops - scripts.starts == 1)
+    return _is_single(scripts) & (scripts.stops - scripts.starts == 1)
+
+
+def _named(pairs: Pairs, scripts: Scripts, insertable: IntArray, forms: BoolArray) -> BoolArray:
+    """Return (B,) whether every inserted token is insertable, a form (B, K) of the word or part of the text there."""
+    single = _is_single(scripts)
+    token = np.where(single, scripts.tokens[:, :, 0], PAD)
+    possible = ~single | np.isin(token, insertable) | forms
+    rows, columns = (~possible).nonzero()
+    # at that step the target stands left of an edit, the source right of it
+    start, grown = scripts.starts[rows, columns], (np.cumsum(scripts.growth, 1) - scripts.growth)[rows, columns]
+    wanted = token[rows, columns][:, None]
+    left = np.arange(pairs.targets.ids.shape[1]) < start[:, None]
+    right = np.arange(pairs.sources.ids.shape[1]) >= (start - grown)[:, None]
+    possible[rows, columns] = ((pairs.targets.ids[rows] == wanted) & left).any(1)
+    possible[rows, columns] |= ((pairs.sources.ids[rows] == wanted) & right).any(1)
+    return np.asarray(possible.all(1))
 
 
 def _substitutions(pairs: Pairs, scripts: Scripts) -> tuple[IntArray, IntArray]:

@@ -19,6 +19,7 @@ class Coverage:
     pairs: int
     expressible: int
     others: list[tuple[str, str]]
+    without_forms: int | None = None  # how many could be without affix rules; None if there are none
 
 
 def expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
@@ -28,4 +29,7 @@ def expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
     others = pairs.take(np.flatnonzero(~possible)[:EXAMPLES])
     vocabulary = method.task.vocabulary
     examples = list(zip(vocabulary.decode(others.sources), vocabulary.decode(others.targets), strict=True))
-    return pairs if possible.all() else pairs.take(possible), Coverage(len(pairs), int(possible.sum()), examples)
+    plain = method.task.expressible_without_forms(pairs, scripts) if method.iterative else None
+    without_forms = None if plain is None else int(plain.sum())
+    coverage = Coverage(len(pairs), int(possible.sum()), examples, without_forms)
+    return pairs if possible.all() else pairs.take(possible), coverage

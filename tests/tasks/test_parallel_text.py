@@ -403,3 +403,13 @@ def test_insertable_tokens_are_learned_from_the_pairs_and_other_pairs_are_not_ex
     moved = task.encode(["plugh teh xyzzy"], ["teh plugh xyzzy"])
     assert task.expressible(moved, task.edits(moved.sources, moved.targets)).all(), "a word of the text can be moved"
     assert TASKS["text"] is ParallelText
+
+
+def test_inspect_says_how_much_affix_rules_add(tmp_path: Path) -> None:
+    path = tmp_path / "forms.tsv"
+    path.write_text("".join(f"they {word}\tthey {word}ed\n" for word in random_words(1_500)))
+    shown = stepedit("inspect", path, "--level", "word", "--pairs", 0)
+    assert shown.returncode == 0, shown.stderr
+    assert "100.0% of the pairs can be expressed, 0.0% without affix rules" in shown.stdout
+    assert "number of affix rules: 1, most frequent: -0+ed" in shown.stdout
+    assert "affix" not in stepedit("inspect", path, "--level", "char", "--pairs", 0).stdout
