@@ -271,6 +271,9 @@ class RunSettings(BaseModel):
     target_column: str | None = Field(
         None, description="Name of the target column in --data.", json_schema_extra={"shown_default": "target"}
     )
+    strip: bool = Field(
+        False, description="Remove white space at both ends of the texts in --data; pairs often have some by mistake."
+    )
     num_examples: int = Field(
         10_000, ge=4, le=MAX_COUNT, description="D, number of distinct targets to generate for all splits."
     )

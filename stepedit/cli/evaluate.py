@@ -97,7 +97,7 @@ def evaluate(
     chosen, other, location = make_decoding(decoding), None, None
     if data is not None:
         columns = source_column or config.source_column, target_column or config.target_column
-        other = datasets.read(data, *columns, target_file or ()).splits
+        other = datasets.read(data, *columns, target_file or (), config.strip).splits
         location = Location(data, tuple(target_file or ()))
     hint_at_beam(chosen)
     split = split or ("all" if other and set(other) == {"all"} else "test")

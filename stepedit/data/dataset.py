@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from stepedit.tasks.base import Progress, Task
 
 SPLITS = ("train", "val", "test")
 CARD = "dataset.json"
+SPACE_SHARE = 0.01  # of the targets that have white space around them, from which there is a warning
 MIN_SIZE = 4  # below that a split would be empty
 
 
@@ -134,11 +135,16 @@ def read(
     source_column: str | None = None,
     target_column: str | None = None,
     target_files: Sequence[Path] = (),
+    strip: bool = False,
 ) -> Dataset:
     """Read a folder of splits, or a file of pairs as one split called `all`; named columns must exist.
 
-    With `target_files`, sources and the references of each are files of their own, line by line.
+    With `target_files`, sources and the references of each are files of their own, line by line. `strip` removes white
+    space at both ends of texts.
     """
+    if strip:
+        plain = read(path, source_column, target_column, target_files)
+        return replace(plain, splits={name: lines.stripped() for name, lines in plain.splits.items()})
     if target_files:
         return Dataset({"all": read_parallel(path, target_files)}, path=", ".join(map(str, (path, *target_files))))
     if path.is_dir():
@@ -153,9 +159,10 @@ def read_splits(
     target_files: Sequence[str | Path] | None = None,
     source_column: str | None = None,
     target_column: str | None = None,
+    strip: bool | None = False,
 ) -> Dataset:
     """Read a data set in splits; pairs without splits are split by family, always in the same way."""
-    dataset = read(Path(data), source_column, target_column, [Path(file) for file in target_files or ()])
+    dataset = read(Path(data), source_column, target_column, [Path(file) for file in target_files or ()], bool(strip))
     if set(dataset.splits) != {"all"}:
         return dataset
     return Dataset(split_by_family(dataset.splits["all"]), dataset.card, dataset.path)
@@ -170,6 +177,18 @@ def overlap_warning(dataset: Dataset, text: bool) -> str | None:
     }
     parts = [each.describe(name) for name, each in found.items() if each]
     return f"{dataset.path}: {'; '.join(parts)}" if parts else None
+
+
+def space_warning(lines: Lines) -> str | None:
+    """Return one line about white space at the ends of targets that their sources do not have, if there is much."""
+    sides = zip(lines.sources, lines.targets, strict=True)
+    count = sum(source == source.strip() and target != target.strip() for source, target in sides)
+    if count < SPACE_SHARE * len(lines):
+        return None
+    return (
+        f"{lines.file}: {count / len(lines):.1%} of the targets begin or end with white space, unlike their sources; "
+        "if that is by mistake, use --strip"
+    )
 
 
 def split_by_family(lines: Lines) -> dict[str, Lines]:
@@ -272,7 +291,7 @@ def load(
     """
     if run.data is not None:
         place = location.of_run(run, folder, changed)
-        dataset = read_splits(str(place.data), place.target_files, run.source_column, run.target_column)
+        dataset = read_splits(str(place.data), place.target_files, run.source_column, run.target_column, run.strip)
         return Loaded.encode(task, dataset.splits, whole)
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
     return Loaded(task, split_pairs(pairs, run.seed, run.disjoint_sources))

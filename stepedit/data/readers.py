@@ -64,6 +64,11 @@ class Lines:
         groups = [self.groups[row] for row in rows] if self.groups else None
         return Lines(sources, targets, self.file, [numbers[row] for row in rows], groups)
 
+    def stripped(self) -> Lines:
+        """Return the pairs without white space at both ends of texts."""
+        sources, targets = ([text.strip() for text in side] for side in (self.sources, self.targets))
+        return replace(self, sources=sources, targets=targets)
+
     def texts(self) -> Lines:
         """Return one pair for each text: its source and its first reference."""
         if self.groups is None:

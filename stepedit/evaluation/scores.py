@@ -253,7 +253,8 @@ def _training_lines(run: RunConfig, folder: Path, splits: Loaded, own_data: bool
         place = of_run(run, folder)
     except DataError:
         return None
-    return read_splits(str(place.data), place.target_files, run.source_column, run.target_column).splits.get("train")
+    columns = run.source_column, run.target_column
+    return read_splits(str(place.data), place.target_files, *columns, run.strip).splits.get("train")
 
 
 def _trained_on(folder: Path, splits: Loaded, own_data: bool) -> TrainedOn | None:

@@ -162,7 +162,7 @@ def training_command(run: RunConfig) -> str:
     # defaults may depend on task and method, so all options are named but those of the preset
     changed = {key: value for key, value in values.items() if key not in named or value != named[key]}
     parts = {"method": run.method, "mode": run.mode, "preset": run.preset, **changed}
-    source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column")}
+    source = {name: getattr(run, name) for name in ("data", "target_file", "source_column", "target_column", "strip")}
     parts |= (
         {name: value for name, value in source.items() if value} if run.data else {"num_examples": run.num_examples}
     )

@@ -38,7 +38,7 @@ DEFAULT_MINUTES = 30.0
 MAX_VALIDATIONS = 40  # in a run
 VALIDATION_SHARE = 0.1  # of the training time, at most
 MIN_BATCHES = 8  # of an epoch of your own pairs
-DATA_OPTIONS = ("data", "target_file", "source_column", "target_column")
+DATA_OPTIONS = ("data", "target_file", "source_column", "target_column", "strip")
 RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training", "data_hash"))
 LIMITS = tuple(Limits.model_fields)
 TRAINING_OPTIONS = tuple(name for name in TrainingConfig.model_fields if name != "encoder_shape")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from stepedit.config import RunConfig, RunSettings
-from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning
+from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning, space_warning
 from stepedit.errors import DataError, DataWarning, UserError
 from stepedit.files import LOCK, locked, write_atomic
 from stepedit.inference.editor import Editor
@@ -127,17 +127,25 @@ def _prepare(threads: int | None) -> None:
 
 
 def _load(run: RunSettings, progress: Progress | None, folder: Path) -> tuple[Loaded, Method]:
-    """Return the splits of a run and its method, with one task for both; warn if splits overlap."""
+    """Return the splits of a run and its method, with one task for both; warn if something may be wrong with the data."""
     method = make_method(run)
     splits = load(run, method.task, progress, folder=folder)
     names = splits.pairs
     if not {"train", "val"} <= set(names):
         raise DataError(f"{run.data}: training needs splits called train and val, there are: {', '.join(names)}")
-    if run.data and Path(run.data).is_dir() and distributed.rank() == 0:
-        lines = {name: splits.lines(name) for name in names}
-        if message := overlap_warning(Dataset(lines, path=run.data), method.task.open_vocabulary):
+    if run.data and distributed.rank() == 0:
+        for message in filter(None, _warnings(run.data, splits)):
             warnings.warn(message, DataWarning, stacklevel=2)
     return splits, method
+
+
+def _warnings(path: str, splits: Loaded) -> Iterator[str | None]:
+    """Yield what may be wrong with given data."""
+    is_text, lines = splits.task.open_vocabulary, {name: splits.lines(name) for name in splits.pairs}
+    if Path(path).is_dir():
+        yield overlap_warning(Dataset(lines, path=path), is_text)
+    if is_text:
+        yield space_warning(lines["train"])
 
 
 def refuse_existing(folder: Path) -> None:

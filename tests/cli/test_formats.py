@@ -106,3 +106,22 @@ def test_every_figure_of_text_says_which_scorer_it_is_from_and_which_baseline_is
 def test_errant_is_for_text_and_has_to_be_installed(folder: Path) -> None:
     made = stepedit("evaluate", "aor", "--errant")
     assert "ERRANT is for text; task aor has metrics of its own" in made.stderr
+
+
+def test_white_space_around_targets_is_warned_about_and_can_be_stripped(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"source": f"teh end {number}", "target": f" the end {number} "} for number in range(60)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    limits = ("--max-steps", 1, "--hidden-size", 8, "--num-heads", 2, "--threads", 1)
+    given = stepedit("train", "--data", path, *limits, "--out", tmp_path / "given")
+    assert "100.0% of the targets begin or end with white space" in given.stderr
+    assert "--strip" in given.stderr
+    stripped = stepedit("train", "--data", path, "--strip", *limits, "--out", tmp_path / "stripped")
+    assert (stripped.returncode, stripped.stderr) == (0, "")
+    config = json.loads((tmp_path / "stripped" / "config.json").read_text())
+    assert config["strip"] is True
+    scores = stepedit("evaluate", tmp_path / "stripped", "--json", "--split", "train")
+    again = stepedit("evaluate", tmp_path / "stripped", "--json", "--data", path)
+    texts = [example["target"] for shown in (scores, again) for example in json.loads(shown.stdout)["examples"]]
+    assert texts
+    assert all(text == text.strip() for text in texts)
