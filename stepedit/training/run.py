@@ -127,7 +127,7 @@ def _prepare(threads: int | None) -> None:
 
 
 def _load(run: RunSettings, progress: Progress | None, folder: Path) -> tuple[Loaded, Method]:
-    """Return the splits of a run and its method, with one task for both; warn if something may be wrong with the data."""
+    """Return the splits of a run and its method, with one task for both; warn about doubtful data."""
     method = make_method(run)
     splits = load(run, method.task, progress, folder=folder)
     names = splits.pairs
