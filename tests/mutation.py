@@ -36,7 +36,10 @@ TESTED = [f"tests/{room}" for room in (*ROOMS, "methods", "tasks")]
 LEFT_OUT_TESTS = ["tests/server/test_page.py"]  # needs a browser
 KEPT_FIXTURES = ("runs",)  # trained once, not for every mutant
 MAX_TEST_SECONDS, MAX_SECONDS, MAX_TESTS = 2.5, 8.0, 80
-PRELOADED = ("numpy", "torch", "onnx", "onnxruntime", "fastapi.testclient", "hypothesis", "typer.testing")
+PRELOADED = (
+    *("numpy.testing", "torch", "onnx", "onnxruntime", "rapidfuzz.distance", "fastapi.testclient", "typer.testing"),
+    *("hypothesis", "_hypothesis_pytestplugin", "schemathesis.pytest.plugin", "xdist.plugin", "anyio.pytest_plugin"),
+)
 QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # about plugins that are loaded before
 
 # Of cosmic-ray's replacements those that are hardest to notice; `+` by `<<` or `==` by `is` fail everywhere.
