@@ -2,7 +2,7 @@
 
     python -m tests.mutation map                               # which tests run which lines, and how long they take
     python -m tests.mutation run editing --sample 200 --seed 0 # mutants of a room; survivors are printed
-    python -m tests.mutation again editing                     # the survivors of that run once more
+    python -m tests.mutation again editing --seed 0            # the survivors of that run once more
 
 cosmic-ray makes the mutants. This file chooses the tests of each: those that run its line, the module's own first,
 as many as take `MAX_SECONDS` together. All is done in a copy of the project, in a forked process per mutant.
@@ -34,8 +34,12 @@ OUT = Path(os.environ.get("STEPEDIT_MUTATION", ROOT / ".mutation"))
 ROOMS = ("editing", "evaluation", "inference", "server")
 TESTED = [f"tests/{room}" for room in (*ROOMS, "methods", "tasks")]
 LEFT_OUT_TESTS = ["tests/server/test_page.py"]  # needs a browser
+KEPT_FIXTURES = ("runs",)  # trained once, not for every mutant
 MAX_TEST_SECONDS, MAX_SECONDS, MAX_TESTS = 2.5, 8.0, 80
-PRELOADED = ("numpy", "torch", "onnx", "onnxruntime", "fastapi.testclient", "hypothesis", "typer.testing")
+PRELOADED = (
+    *("numpy.testing", "torch", "onnx", "onnxruntime", "rapidfuzz.distance", "fastapi.testclient", "typer.testing"),
+    *("hypothesis", "_hypothesis_pytestplugin", "schemathesis.pytest.plugin", "xdist.plugin", "anyio.pytest_plugin"),
+)
 QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # about plugins that are loaded before
 
 # Of cosmic-ray's replacements those that are hardest to notice; `+` by `<<` or `==` by `is` fail everywhere.
@@ -112,7 +116,7 @@ class Map:
     def write(self, path: Path) -> None:
         """Write seconds of each test, fixtures included, and the tests of each line."""
         tests = {
-            test: seconds + sum(self.fixtures.get(name, 0.0) for name in self.needs[test])
+            test: seconds + sum(self.fixtures.get(name, 0.0) for name in self.needs[test] if name not in KEPT_FIXTURES)
             for test, seconds in self.seconds.items()
             if test not in self.failed
         }
@@ -189,7 +193,7 @@ def left_out(mutant: Mutant, tree: ast.Module, source: Sequence[str]) -> str:
     if source[mutant.line - 1][: mutant.column].endswith(tuple(f"{word}=" for word in GUARDS)):
         return "guard"
     constants = [node for node in tree.body if isinstance(node, ast.Assign) and node in inside]
-    if any(ast.unparse(node.targets[0]) in SPEED for node in constants):
+    if any(ast.unparse(node.targets[0]) in SPEED for node in constants) or mutant.before.startswith("@lru_cache"):
         return "speed"
     return ""
 
@@ -209,7 +213,10 @@ def equivalent() -> dict[str, str]:
 
 
 def tests_of(mutant: Mutant, recorded: dict[str, dict[str, Any]], tree: ast.Module) -> list[str]:
-    """Return the tests that run a mutant's line, or the smallest statement or function around it that a test runs."""
+    """Return the tests that run a mutant's line, or the smallest statement or function around it that a test runs.
+
+    The other tests of its module follow: of a result that is cached, only the first test that needs it runs the lines.
+    """
     lines: dict[str, list[str]] = recorded["lines"].get(mutant.module, {})
     spans = [
         (node.end_lineno - node.lineno, node.lineno, node.end_lineno)
@@ -227,10 +234,12 @@ def affordable(tests: set[str], module: str, seconds: dict[str, float]) -> list[
     """Return the tests to run, in order: the module's own, those of its room, others; fast ones first."""
     _, room, name = module.split("/")
 
-    def rank(test: str) -> tuple[bool, bool, float]:
-        return f"test_{name}" not in test, f"tests/{room}/" not in test, seconds[test]
+    def rank(test: str) -> tuple[bool, bool, bool, float]:
+        return test not in tests, f"test_{name}" not in test, f"tests/{room}/" not in test, seconds[test]
 
     fast = [test for test in tests if seconds[test] <= MAX_TEST_SECONDS] or [min(tests, key=lambda test: seconds[test])]
+    own = [test for test in seconds if f"/test_{name}" in test and test not in tests]
+    fast += [test for test in own if seconds[test] <= MAX_TEST_SECONDS]
     chosen, spent = list[str](), 0.0
     for test in sorted(fast, key=rank):
         spent += seconds[test]
@@ -303,21 +312,21 @@ def run_room(room: str, sample: int, seed: int) -> None:
     for mutant in chosen:
         results.append(try_mutant(mutant, selected[mutant], recorded["seconds"]))
         print(results[-1].outcome, results[-1].seconds, mutant.module, mutant.line, flush=True)
-        write(room, results, len(found), len(matter))
-    report(room)
+        write(room, seed, results, len(found), len(matter))
+    report(room, seed)
 
 
-def run_again(room: str, tests: Sequence[str]) -> None:
-    """Try the survivors of a room again: against the tests of their lines, or against those given."""
-    recorded, stored = json.loads((OUT / "map.json").read_text()), json.loads((OUT / f"{room}.json").read_text())
+def run_again(room: str, seed: int, tests: Sequence[str]) -> None:
+    """Try the survivors of a run again: against all tests of their room, or against those given."""
+    recorded, stored = json.loads((OUT / "map.json").read_text()), json.loads(outcomes(room, seed).read_text())
     results = [Mutant(**each) for each in stored["mutants"]]
     for index, mutant in enumerate(results):
         if mutant.outcome == "survived" and (moved := located(mutant)):
             own = [f"tests/{room}"] if not tests else list(tests)
             results[index] = try_mutant(moved, own, recorded["seconds"])
             print(results[index].outcome, results[index].seconds, mutant.module, mutant.line, flush=True)
-            write(room, results, stored["all"], stored["matter"])
-    report(room)
+            write(room, seed, results, stored["all"], stored["matter"])
+    report(room, seed)
 
 
 def located(mutant: Mutant) -> Mutant | None:
@@ -331,17 +340,22 @@ def located(mutant: Mutant) -> Mutant | None:
     return min(same, key=lambda each: abs(each.line - mutant.line), default=None)
 
 
-def write(room: str, results: list[Mutant], number: int, matter: int) -> None:
+def outcomes(room: str, seed: int) -> Path:
+    """Return the file of the outcomes of a sample."""
+    return OUT / f"{room}-{seed}.json"
+
+
+def write(room: str, seed: int, results: list[Mutant], number: int, matter: int) -> None:
     """Keep what is known so far."""
     value = {"all": number, "matter": matter, "mutants": [asdict(mutant) for mutant in results]}
-    (OUT / f"{room}.json").write_text(json.dumps(value, indent=1))
+    outcomes(room, seed).write_text(json.dumps(value, indent=1))
 
 
-def report(room: str) -> None:
-    """Print the survivors of a room and its score."""
+def report(room: str, seed: int) -> None:
+    """Print the survivors of a run and its score."""
     from stepedit.evaluation.intervals import wilson
 
-    results = [Mutant(**each) for each in json.loads((OUT / f"{room}.json").read_text())["mutants"]]
+    results = [Mutant(**each) for each in json.loads(outcomes(room, seed).read_text())["mutants"]]
     known = equivalent()
     counted = [mutant for mutant in results if key(mutant) not in known]
     for mutant in counted:
@@ -370,23 +384,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     OUT.mkdir(exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the file that is broken just now is restored
     # a map has line numbers, so a run mutates the code that it was made of
     os.chdir(OUT / "copy" if arguments.command == "run" else copy_project())
     del sys.modules["tests"]  # the copy's are tested
     sys.path[:] = [str(Path.cwd()), *(path for path in sys.path if path not in ("", str(ROOT)))]
     os.environ["PYTHONPATH"] = str(Path.cwd())
     os.environ |= {"OMP_NUM_THREADS": "1", "HYPOTHESIS_STORAGE_DIRECTORY": str(OUT / "hypothesis")}
-    os.environ["STEPEDIT_TEST_RUNS"] = str(OUT / "runs")  # trained once, not for every mutant
+    os.environ["STEPEDIT_TEST_RUNS"] = str(OUT / "runs")
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = arguments.command != "map"
     if arguments.command == "map":
         return record_map()
     if arguments.command == "report":
-        return report(arguments.room)
+        return report(arguments.room, arguments.seed)
     for name in PRELOADED:
         import_module(name)
     if arguments.command == "again":
-        return run_again(arguments.room, arguments.tests)
+        return run_again(arguments.room, arguments.seed, arguments.tests)
     return run_room(arguments.room, arguments.sample, arguments.seed)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from stepedit.editing import alignment
-from stepedit.editing.alignment import distances, optimal_edits, script, scripts, with_swaps
-from stepedit.editing.edits import Edit, apply, trajectory
+from stepedit.editing.alignment import distances, optimal_edits, script, scripts, with_runs, with_swaps
+from stepedit.editing.edits import Edit, Scripts, apply, trajectory
 from stepedit.editing.sequences import Sequences
 
 
@@ -150,3 +150,41 @@ def test_optimal_edits_are_exactly_those_that_reduce_the_distance(pairs: list[tu
             inserted = (edit[3],) if edit[3] else ()
             after = apply(source, Edit(edit[1], edit[2], inserted))
             assert (Levenshtein.distance(after, target) < distance) == (edit in named), (source, target, edit)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ([1, 2, 3, 4], [1, 4], [Edit[int](1, 3, ())]),
+        ([1, 2, 3, 4], [1, 9, 4], [Edit(1, 3, (9,))]),
+        ([1, 2, 3], [1, 9, 3], [Edit(1, 2, (9,))]),
+        ([1, 2], [1, 9, 2], [Edit(1, 1, (9,))]),  # nothing is removed: an insertion
+        ([1, 2], [1, 8, 9, 2], [Edit(1, 1, (8,)), Edit(2, 2, (9,))]),
+        ([1, 2, 3, 4, 5], [1, 3, 5], [Edit[int](1, 2, ()), Edit[int](2, 3, ())]),  # apart
+    ],
+    ids=["deleted", "by one token", "one by one", "inserted", "two inserted", "apart"],
+)
+def test_a_run_of_tokens_is_one_edit(source: list[int], target: list[int], expected: list[Edit[int]]) -> None:
+    assert with_runs(scripts(*(Sequences.from_rows([row]) for row in (source, target)))).row(0) == expected
+
+
+def test_where_a_run_becomes_several_tokens_only_its_deletions_are_merged() -> None:
+    touching = [Edit(0, 1, (7,)), Edit[int](1, 2, ()), Edit[int](1, 2, ()), Edit(1, 2, (8,))]
+    merged = with_runs(Scripts.from_rows([touching])).row(0)
+    assert merged == [Edit(0, 1, (7,)), Edit[int](1, 3, ()), Edit(1, 2, (8,))]
+    assert trajectory((1, 2, 3, 4), merged)[-1] == trajectory((1, 2, 3, 4), touching)[-1] == (7, 8)
+
+
+@given(st.lists(st.tuples(rows, rows), min_size=1, max_size=10))
+def test_merged_runs_lead_to_the_target_and_none_touch(pairs: list[tuple[list[int], list[int]]]) -> None:
+    sources, targets = (Sequences.from_rows(list(side)) for side in zip(*pairs, strict=True))
+    single = scripts(sources, targets)
+    merged = with_runs(single)
+    assert merged.left_to_right
+    for index, (source, target) in enumerate(pairs):
+        edits = merged.row(index)
+        assert trajectory(source, edits)[-1] == tuple(target)
+        assert len(edits) <= len(single.row(index))
+        for first, second in pairwise(edits):
+            touch = second.start == first.start + len(first.tokens)
+            assert not touch or first.tokens or second.tokens

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepedit.editing.alignment import scripts
-from stepedit.editing.edits import Edit, apply, apply_spans, edit_spans
+from stepedit.editing.edits import Edit, Scripts, apply, apply_spans, edit_spans
 from stepedit.editing.sequences import Sequences
 
 
@@ -42,6 +42,27 @@ def test_edit_spans_are_spans_of_the_source(source: str, text: str, expected: li
 @given(source=st.text("abc ", max_size=8), text=st.text("abc ", max_size=8))
 def test_edit_spans_lead_to_the_text(source: str, text: str) -> None:
     assert "".join(apply_spans(source, edit_spans(source, text))) == text
+
+
+def test_scripts_of_several_batches_are_joined() -> None:
+    wide = Scripts.from_rows([[Edit(0, 1, (1, 2, 3))], []])
+    long = Scripts.from_rows([[Edit(0, 0, (4,)), Edit[int](1, 2, ()), Edit(1, 1, (5,))]])
+    back = Scripts.from_rows([[Edit(2, 2, (1,)), Edit(0, 0, (2,))]])
+    both = Scripts.join([wide, long])
+    assert [both.row(index) for index in range(len(both))] == [wide.row(0), [], long.row(0)]
+    assert (both.counts.tolist(), both.left_to_right) == ([1, 0, 3], True)
+    assert both.growth.tolist() == [[2, 0, 0, 0], [0, 0, 0, 0], [1, -1, 1, 0]]
+    assert not Scripts.join([wide, back]).left_to_right
+    assert Scripts.join([back, wide]).row(0) == back.row(0)
+
+
+def test_some_edits_of_a_script_keep_their_positions() -> None:
+    found = Scripts.from_rows([[Edit(0, 0, (4,)), Edit[int](1, 2, ()), Edit(1, 1, (5,))], [Edit(3, 4, (6,))]])
+    kept = np.ones_like(found.present)
+    kept[0, 1] = False
+    assert [found.where(kept).row(index) for index in range(2)] == [[Edit(0, 0, (4,)), Edit(1, 1, (5,))], found.row(1)]
+    edits = found.at(np.array([2, 0]))
+    assert (edits.starts.tolist(), edits.stops.tolist(), edits.tokens[:, 0].tolist()) == ([1, 3], [1, 4], [5, 6])
 
 
 def test_every_script_is_padded_with_an_empty_edit() -> None:

@@ -1,5 +1,7 @@
 """The interpreter applies actions that fit and skips the others; batched exactly as one at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from stepedit.editing import actions
 from stepedit.editing.actions import DONE, NOTHING, Operation, Template
 from stepedit.editing.edits import Edit, EditBatch, apply, trajectory
-from stepedit.editing.interpreter import AppliedAction, actions_for, describe, splice, step, step_batch
+from stepedit.editing.interpreter import AppliedAction, actions_for, describe, rules_of, splice, step, step_batch
 from stepedit.editing.sequences import PAD, Sequences
 from tests.editing.templates import DELETE, INSERT, POSITION, SUBSTITUTE, SWAP, TEMPLATES, TOKEN, TOKENS
 
@@ -178,6 +180,51 @@ def test_an_edit_written_as_an_action_is_read_as_the_same_edit(edit: Edit[int]) 
     (action,) = actions_for(batch, np.array([False]), template).tolist()
     assert template.operation_named(action) == template.operation_of(edit)
     assert template.edit(action, state) == edit
+
+
+def with_rules(template: Template) -> Template:
+    """Return a template in which a rule adds to the id of a word: rule 1 adds one, rule 2 two."""
+
+    def rules(old: np.ndarray, new: np.ndarray, where: np.ndarray) -> np.ndarray:
+        return np.where(where & (new > old) & (new < old + 3), new - old, -1)
+
+    return replace(template, num_rules=3, rules_between=rules)
+
+
+# two texts; an insertion, a deletion, a word form, another word, a form of the last word, a span
+TEXTS = Sequences.from_rows([[4, 5, 9], [1, 3]])
+FORMS = [
+    (0, Edit(1, 1, (6,)), -1),
+    (0, Edit[int](1, 2, ()), -1),
+    (0, Edit(1, 2, (6,)), 1),
+    (0, Edit(1, 2, (3,)), -1),
+    (1, Edit(1, 2, (5,)), 2),
+    (0, Edit(0, 2, (5,)), -1),
+]
+
+
+def as_batch(edits: list[Edit[int]]) -> EditBatch:
+    tokens = Sequences.from_rows([edit.tokens for edit in edits]).widened(1)
+    starts, stops = (np.array([getattr(edit, name) for edit in edits]) for name in ("start", "stop"))
+    return EditBatch(starts, stops, tokens.ids, tokens.lengths)
+
+
+@pytest.mark.parametrize(("row", "edit", "rule"), FORMS)
+def test_only_a_word_that_becomes_another_one_can_have_a_rule(row: int, edit: Edit[int], rule: int) -> None:
+    template, texts = with_rules(TEMPLATES["all"]), TEXTS.take([row])
+    assert rules_of(as_batch([edit]), template, texts).tolist() == [rule]
+    assert rules_of(as_batch([edit]), TEMPLATES["all"], texts).tolist() == [-1]
+    (action,) = actions_for(as_batch([edit]), np.array([False]), template, texts).tolist()
+    expected = Operation.TRANSFORM if rule >= 0 else template.operation_of(edit)
+    assert template.operation_named(action) == expected
+    (without,) = actions_for(as_batch([edit]), np.array([False]), template).tolist()
+    assert template.operation_named(without) == template.operation_of(edit)
+
+
+def test_the_rules_of_several_edits_of_each_text_are_those_of_each() -> None:
+    edits = [[edit for row, edit, _ in FORMS if row == 0][:4], [FORMS[4][1]] * 4]
+    plans = EditBatch(*(np.stack(parts) for parts in zip(*map(as_batch, edits), strict=True)))
+    assert rules_of(plans, with_rules(TEMPLATES["all"]), TEXTS).tolist() == [[-1, -1, 1, -1], [2, 2, 2, 2]]
 
 
 def test_a_template_without_operation_field_has_one_operation() -> None:

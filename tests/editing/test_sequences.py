@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit.editing.sequences import PAD, Sequences
+from stepedit.editing.sequences import PAD, Pairs, Sequences
 
 rows = st.lists(st.lists(st.integers(1, 9), max_size=6), max_size=8)
 
@@ -39,6 +39,13 @@ def test_equality_is_row_by_row(pairs: list[tuple[list[int], list[int]]]) -> Non
 def test_distinct_keeps_the_first_of_equal_rows(lists: list[list[int]]) -> None:
     expected = [list(row) for row in dict.fromkeys(map(tuple, lists))]
     assert Sequences.from_rows(lists).distinct().rows() == expected
+
+
+def test_ids_of_another_vocabulary_are_replaced_and_larger_ones_stay() -> None:
+    texts, ids = Sequences.from_rows([[1, 2, 3], [4, 2]]), np.array([PAD, 7, 9])
+    assert texts.mapped(ids).rows() == [[7, 9, 3], [4, 9]]
+    both = Pairs(texts, texts.take([1, 0])).mapped(ids)
+    assert (both.sources.rows(), both.targets.rows()) == ([[7, 9, 3], [4, 9]], [[4, 9], [7, 9, 3]])
 
 
 def test_taking_rows_drops_empty_columns() -> None:

@@ -42,6 +42,8 @@ def test_character_errors_are_those_to_the_nearest_reference() -> None:
     texts = summary(["", ""], [["abcd"], ["ab"]], ["abxd", "ab"])
     assert texts["cer"][0] == pytest.approx(1 / 6)
     assert summary([""], [[""]], [""])["cer"][0] == 0.0
+    assert summary(["a"], [["a"]], ["b"])["cer"][0] == 1.0
+    assert summary(["a"], [[""]], ["ab"])["cer"][0] == 2.0  # per character, but at least one
 
 
 def test_chrf_is_computed_only_on_request() -> None:
@@ -85,6 +87,13 @@ def test_the_reference_with_the_best_f_score_so_far_counts() -> None:
 def test_of_equal_references_the_one_with_the_most_correct_edits_counts_then_the_first() -> None:
     assert choose_references([(EditCounts(0, 0, 0), EditCounts(2, 2, 2))]) == [1]
     assert choose_references([(EditCounts(1, 1, 0), EditCounts(1, 1, 0))]) == [0]
+
+
+def test_then_the_fewest_wrong_edits_and_the_fewest_missed_ones_decide() -> None:
+    # F0.5 is 1.25 * correct / (predicted + 0.25 * reference), here 1.25 / 4 for both
+    assert choose_references([(EditCounts(3, 4, 1), EditCounts(2, 8, 1))]) == [1]
+    assert choose_references([(EditCounts(2, 8, 1), EditCounts(3, 4, 1))]) == [0]
+    assert choose_references([(EditCounts(2, 3, 0), EditCounts(2, 1, 0))]) == [1]
 
 
 def test_with_several_references_any_of_them_is_an_exact_match() -> None:

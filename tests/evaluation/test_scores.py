@@ -1,6 +1,7 @@
 """What an evaluation says, and the files it leaves."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from stepedit.evaluation.scores import RunScores, evaluate, read_scores
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
+from stepedit.inference.trained_on import TrainedOn
 
 RIGHT = ("6 10 9 5 2", "6 + 10 - 9 - 5 == 2")
 WRONG = ("6 10 9 5 3", "6 + 10 - 9 + 5 == 3")  # the included model makes a false equation of it
@@ -55,6 +57,15 @@ def test_scores_tell_apart_by_edits_and_length_and_show_three_examples_of_each_k
     assert (found.examples[0].prediction, found.examples[0].target, len(found.examples[0].steps)) == (*RIGHT[1:] * 2, 4)
 
 
+def test_pairs_are_told_apart_only_if_some_source_is_known_to_be_in_train(folder: Path) -> None:
+    other = ("3 4 7", "3 + 4 == 7")
+    TrainedOn.from_texts([SHORT[0]], ["7 == 7"]).write(folder)
+    assert set(evaluate(folder, "all", data=lines(SHORT, other)).by_seen) == {"source in train", "source not in train"}
+    assert evaluate(folder, "all", data=lines(other)).by_seen == {}
+    replace(TrainedOn.from_texts([SHORT[0]], ["7 == 7"]), num_sources=2).write(folder)  # a sample of them
+    assert evaluate(folder, "all", data=lines(SHORT, other)).by_seen == {}, "of the others that is not known"
+
+
 def test_what_needs_no_edit_is_no_example(tmp_path: Path) -> None:
     model_folder.export(model_folder.find("aes"), tmp_path / "copy")
     done, todo = ("2 + 3 == 5", "2 + 3 == 5"), ("2 + 3 == ( 7 - 2 )", "2 + 3 == 5")
@@ -84,6 +95,28 @@ def test_a_run_is_scored_on_its_own_data_and_the_scores_are_found_again(folder: 
     (folder / "scores-test.json").write_text("[]")
     with pytest.raises(DataError, match=r"scores-test\.json: damaged"):
         read_scores(folder)
+
+
+def test_scores_without_later_fields_are_those_of_plain_greedy_decoding_on_own_data(folder: Path) -> None:
+    evaluate(folder)
+    path = folder / "scores-test.json"
+    stored = json.loads(path.read_text())
+    required = [name for name, each in RunScores.model_fields.items() if each.is_required()]
+    path.write_text(json.dumps({name: stored[name] for name in required}))
+    found = read_scores(folder)
+    assert found is not None
+    assert (found.scoring, found.own_data, found.data, found.data_hash) == ("own", True, None, None)
+    assert (found.lexicon, found.keep, found.keep_code, found.edits_per_step) == (False, False, False, 1)
+    assert (found.references, found.unchanged, found.trained_on, found.summary) == (1, 0, None, {})
+
+
+def test_generated_splits_that_share_sources_give_no_warning_and_are_told_apart(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_examples": 1_500}))
+    found = evaluate(folder)  # a warning would be an error here
+    assert found.by_seen["source in train"][0] > 0
+    assert sum(count for count, _ in found.by_seen.values()) == found.pairs == 225
+    assert found.trained_on == 0
 
 
 def test_the_scores_of_a_tuned_model_are_those_at_its_threshold(folder: Path) -> None:
@@ -151,3 +184,4 @@ def test_text_is_also_compared_with_the_copied_source() -> None:
     assert found.summary["copied source"]["exact"][0] == 0.5
     assert found.summary["copied source"]["recall"][0] == 0
     assert "chrf" not in found.summary["edited"]
+    assert "chrf" in evaluate("spelling", "all", data=lines(("teh", "the")), chrf=True).summary["edited"]

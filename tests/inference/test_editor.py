@@ -9,6 +9,7 @@ import pytest
 from stepedit.config import RunConfig
 from stepedit.editing.edits import trajectory
 from stepedit.editing.interpreter import Outcome, StopReason
+from stepedit.errors import DataError, UserError
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor, EditResult
 from stepedit.inference.joining import joined
@@ -16,6 +17,7 @@ from stepedit.methods.base import Policy
 from stepedit.methods.recurrence import Recurrence
 from stepedit.tasks.base import Segment
 from stepedit.tasks.parallel_text import LETTERS, ParallelText
+from stepedit.text.lexicon import Lexicon
 from tests.inference.policies import SubstitutePolicy
 
 
@@ -84,3 +86,71 @@ def test_a_result_says_why_it_ended(threshold: float, reason: str) -> None:
     values: dict[str, Any] = result.as_dict()
     assert (values["stop_reason"], values["finished"]) == (result.stop_reason, result.finished)
     assert (result.stop_reason, result.finished) == (reason, reason == "done")
+
+
+def test_texts_that_cannot_be_edited_are_named_by_their_line() -> None:
+    editor = Editor.load("aor")
+    assert editor.refusals(["6 10 9 5 2", "6 x", "", "6 \ud800"]) == {
+        1: "unknown token 'x'",
+        2: "the text is empty",
+        3: "a lone surrogate, which is not a character",
+    }
+    for texts, first_line, message in (
+        (["x"], 1, "^unknown token 'x'"),
+        (["2 3 5", "x"], 1, "^line 2: unknown token 'x'"),
+        (["x"], 7, "^line 7: unknown token 'x'"),
+        (["2 3 5", ""], 10, "^line 11: the text is empty"),
+        (["\udfff"], 2, "^line 2: a lone surrogate"),
+    ):
+        with pytest.raises(DataError, match=message):
+            editor.edit(texts, first_line=first_line)
+    assert substituting_editor().edit([""])[0].text == ""  # of text, an empty line is one, too
+
+
+def test_words_that_stay_are_no_segments() -> None:
+    editor = Editor.load("spelling")
+    assert len(editor.segments(["the cat"])) == 0
+    assert editor.segments(["teh cat", "we recieve it"]).lengths.tolist() == [3, 7]
+    assert substituting_editor(window=8).segments(["abc", "ab" * 20]).lengths.max() <= 8
+
+
+def test_a_list_of_words_needs_a_beam_and_one_edit_at_a_time() -> None:
+    spelling, aor = Editor.load("spelling"), Editor.load("aor")
+    assert [spelling.beam_size(Decoding(beam_size=size)) for size in (1, 8, 9)] == [8, 8, 9]
+    assert [aor.beam_size(Decoding(beam_size=size)) for size in (1, 9)] == [1, 9]
+    with pytest.raises(UserError, match="which it searches with a beam, one edit at a time"):
+        spelling.resolve(Decoding(edits_per_step=2))
+    assert spelling.resolve().min_confidence == spelling.min_confidence > 0
+    assert spelling.resolve(Decoding(min_confidence=0.0)).min_confidence == 0
+
+
+def test_the_lexicon_says_what_is_valid_and_a_verifier_otherwise() -> None:
+    words = Decoding(lexicon=Lexicon(["the"]), min_confidence=0)
+    assert [each.valid for each in Editor.load("spelling").edit(["teh", "xqzvw"], words)] == [True, False]
+    assert [each.valid for each in substituting_editor().edit(["xa", "b"])] == [None, None]
+    assert [each.valid for each in Editor.load("aor").edit(["6 10 9 5 2", "6 10 9 5 3"])] == [True, False]
+
+
+def test_candidates_are_of_texts_that_were_edited_as_they_are_and_one_of_them_was_chosen() -> None:
+    (result,) = Editor.load("aor").edit(["6 10 9 5 2"], trace=True, num_candidates=2)
+    assert [len(step.candidates) for step in result.steps] == [2] * 4
+    for step in result.steps:
+        (chosen,) = [each for each in step.candidates if each.chosen]
+        assert (chosen.operation, chosen.position, chosen.after) == (step.operation, step.position, step.after)
+        assert chosen.probability == pytest.approx(step.confidence, abs=1e-4)
+    assert (result.final_candidates[0].operation, result.final_candidates[0].chosen) == ("done", True)
+    (word,) = Editor.load("spelling").edit(["Teh cat"], trace=True, num_candidates=2)
+    assert word.steps
+    assert all(step.candidates == [] for step in word.steps)
+    assert word.final_candidates == []
+
+
+def test_a_step_that_a_beam_took_is_shown_also_if_it_is_not_among_the_most_probable() -> None:
+    editor, source = Editor.load("aor"), "2 6 2 7 6"
+    assert not editor.edit([source])[0].valid
+    (result,) = editor.edit([source], Decoding(beam_size=10, verify=True), trace=True, num_candidates=1)
+    assert (result.valid, len(result.steps)) == (True, 4)
+    for step in result.steps:
+        (shown,) = step.candidates
+        assert shown.chosen
+        assert (shown.position, shown.after) == (step.position, step.after)

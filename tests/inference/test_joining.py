@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from stepedit.data.states import States
 from stepedit.editing.actions import DONE, Operation, operation, position, token
-from stepedit.editing.interpreter import Outcome, Prediction
+from stepedit.editing.edits import trajectory
+from stepedit.editing.interpreter import AppliedAction, Outcome, Prediction
 from stepedit.editing.sequences import Sequences
 from stepedit.editing.trace import apply_changes, changes
 from stepedit.inference.decoding import Decoding
+from stepedit.inference.joining import joined
 from stepedit.inference.predict import predict
 from stepedit.methods.recurrence import Recurrence
 from stepedit.tasks.parallel_text import ParallelText
@@ -118,6 +120,27 @@ def test_a_swap_across_a_seam_is_made_once() -> None:
         names = list(WORDS[:130])
         names[at : at + 2] = names[at : at + 2][::-1]
         assert names_of(LINES, edit(LINES, names, rule)) == list(WORDS[:130])
+
+
+@pytest.mark.parametrize("at", [10, 50, 56, 63, 64, 100])
+def test_windows_that_were_rewritten_as_a_whole_are_joined_edit_by_edit(at: int) -> None:
+    """A single-pass method rewrites its window; where two windows share a change, it is made once."""
+    row = LINES.vocabulary.ids(WORDS[:130])
+    comma, other = LINES.vocabulary.ids([",", WORDS[200]])
+    segments = LINES.segments(row, LINES.vocabulary)
+    assert len(segments) > 2
+
+    def rewritten(tokens: list[int]) -> Outcome:
+        changes = {row[at]: (other, comma), row[90]: ()}  # a word becomes two tokens, and one is deleted
+        after = tuple(part for each in tokens for part in changes.get(each, (each,)))
+        return Outcome(after, 1, "done", [AppliedAction("rewrite", 0, tuple(tokens), after)])
+
+    outcome = joined(segments, [rewritten(part.tokens) for part in segments], trace=True)
+    expected = [*row[:at], other, comma, *row[at + 1 :]]
+    expected.remove(row[90])
+    assert list(outcome.tokens) == expected
+    assert list(trajectory(row, [step.edit for step in outcome.trace])[-1]) == expected
+    assert len(outcome.trace) == outcome.steps == 3  # a replacement, an insertion and a deletion
 
 
 def test_only_the_first_word_of_a_text_is_capitalized_by_a_model_that_capitalizes_what_it_reads_first() -> None:

@@ -18,6 +18,7 @@ from unittest import SkipTest
 import httpx
 import pytest
 import schemathesis
+from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
@@ -53,7 +54,7 @@ def test_a_result_has_every_step_and_its_candidates(app: RequestLimits, store: M
         best = step["candidates"][0]
         assert (best["operation"], best["position"]) == (step["operation"], step["position"])
         assert best["probability"] == pytest.approx(step["confidence"], abs=1e-4)
-        assert 1 <= len(step["candidates"]) <= 3
+        assert len(step["candidates"]) == 3
     assert result["final_candidates"][0]["operation"] == "done"
 
 
@@ -122,6 +123,33 @@ def test_a_bad_request_gets_a_reason(app: RequestLimits, body: dict[str, Any], s
     response = post(app, **body)
     assert response.status_code == status
     assert message in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["3 2" + " " * 997], None),
+        (["3 2" + " " * 998], "line 1: longer than 1,000 characters"),
+        (["3 2", "3" * 1_001], "line 2: longer than 1,000 characters"),
+        ([" ".join(["3"] * 200)], None),
+        ([" ".join(["3"] * 201)], "a text has 201 tokens; 200 is the limit"),
+        (["3 2"] * 256, None),
+        (["3 2"] * 257, "257 texts are too many at once; 256 is the limit"),
+    ],
+    ids=["characters", "characters + 1", "of the second text", "tokens", "tokens + 1", "texts", "texts + 1"],
+)
+def test_the_documented_limits_are_the_default(store: ModelStore, texts: list[str], message: str | None) -> None:
+    response = post(make_app(store), texts=texts, model="tagging")
+    assert response.json().get("error") == message
+    assert response.status_code == (200 if message is None else 422)
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
+def test_a_request_may_have_512_kilobytes(store: ModelStore, more: int, status: int) -> None:
+    body = b'{"text": "3 2"}'.ljust(512 * 1024 + more)
+    headers = {"content-type": "application/json"}
+    response = call(make_app(store), lambda client: client.post("/api/edit", content=body, headers=headers))
+    assert response.status_code == status
 
 
 def test_an_endless_body_without_a_declared_size_is_refused(app: RequestLimits) -> None:
@@ -219,6 +247,74 @@ def test_watched_runs_list_their_validations(store: ModelStore, runs: Path) -> N
     assert (status["metric"], status["max_epochs"]) == ("sequence", 60)
     assert status["reports"][-1]["epoch"] == 60
     assert call(app, lambda client: client.get("/api/runs/x")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("limits", "last", "epochs"),
+    [
+        ({"max_epochs": 60}, {"epoch": 20, "step": 160, "total_steps": 480}, 60),
+        ({"max_epochs": 60, "max_steps": 320}, {"epoch": 20, "step": 160, "total_steps": 320}, 40),
+        ({"max_epochs": None, "max_minutes": 3.0}, {"epoch": 20, "step": 160, "total_steps": 321}, 41),
+        ({"max_epochs": 60, "max_minutes": 3.0}, None, 0),
+    ],
+    ids=["epochs", "steps", "minutes, within an epoch", "minutes, not yet validated"],
+)
+def test_the_length_of_a_watched_run_is_as_planned_at_its_last_validation(
+    runs: Path, tmp_path: Path, limits: dict[str, Any], last: dict[str, int] | None, epochs: int
+) -> None:
+    config = json.loads((runs / "recurrence" / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | limits))
+    lines = [{"epoch": 1, "step": 8, "total_steps": 9_999}, last] if last else []
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    app = make_app(ModelStore({}), [tmp_path])
+    status = call(app, lambda client: client.get(f"/api/runs/{tmp_path.name}")).json()
+    assert (status["max_epochs"], len(status["reports"])) == (epochs, len(lines))
+    assert status["title"] == "sort recurrence augmented"
+
+
+def test_a_loss_that_is_not_a_number_is_null_in_the_report(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes((runs / "recurrence" / "config.json").read_bytes())
+    (tmp_path / "metrics.jsonl").write_text('{"epoch": 1, "step": 8, "total_steps": 9, "loss": NaN, "best": 0.5}\n')
+    app = make_app(ModelStore({}), [tmp_path])
+    (report,) = call(app, lambda client: client.get(f"/api/runs/{tmp_path.name}")).json()["reports"]
+    assert report == {"epoch": 1, "step": 8, "total_steps": 9, "loss": None, "best": 0.5}
+
+
+def test_names_of_models_and_watched_runs_are_unique(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="two watched runs have the same name"):
+        make_app(ModelStore({}), [tmp_path / "a" / "run", tmp_path / "b" / "run"])
+    with pytest.raises(UserError, match="two runs are called 'recurrence'"):
+        ModelStore.load([str(runs / "recurrence")] * 2)
+
+
+def test_examples_are_those_of_the_default_setting_of_a_task_and_of_a_models_own(app: RequestLimits) -> None:
+    def get(path: str) -> httpx.Response:
+        return call(app, lambda client: client.get(path))  # type: ignore[no-any-return]
+
+    first, second = (get(f"/api/tasks/aor/example?seed={seed}").json() for seed in (0, 1))
+    assert first != second
+    assert [part for part in first["target"].split() if part.isdigit()] == first["source"].split()
+    assert get("/api/tasks/aor/example").status_code == 200
+    assert (get("/api/tasks/aro/example").status_code, "'aor'" in get("/api/tasks/aro/example").text) == (404, True)
+    assert get("/api/models/nothing/example").status_code == 404
+    largest, too_large = (get(f"/api/tasks/sort/example?seed={seed}") for seed in (2**63 - 1, 2**63))
+    assert (largest.status_code, too_large.status_code) == (200, 422)
+    assert get("/api/tasks/sort/example?seed=-1").status_code == 422
+
+
+def test_a_model_of_text_has_no_examples() -> None:
+    app = make_app(ModelStore.load(["punctuation"]))
+    (model,) = call(app, lambda client: client.get("/api/models")).json()
+    assert (model["has_examples"], model["verifiable"], model["separator"]) == (False, False, "")
+    assert call(app, lambda client: client.get("/api/models/punctuation/example")).status_code == 422
+
+
+def test_a_server_that_ends_lets_its_threads_end(store: ModelStore) -> None:
+    app = make_app(store)
+    with TestClient(app, "http://localhost") as client:
+        assert client.post("/api/edit", json={"text": "9 5 2"}).status_code == 200
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        app.app.state.batcher._editing.submit(print)  # type: ignore[attr-defined]
 
 
 def test_no_request_that_the_schema_describes_causes_a_server_error(store: ModelStore, runs: Path) -> None:
