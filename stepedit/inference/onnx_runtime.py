@@ -87,6 +87,11 @@ class Graph:
             raise DataError(f"{self.path}: damaged (an output of another shape than the task's)")
 
 
+@lru_cache(maxsize=16)
+def _vector(number: int) -> IntArray:
+    return np.array([number])
+
+
 @lru_cache(maxsize=1)
 def _limit_memory() -> None:
     """Let all graphs allocate from one arena that has a limit."""
@@ -199,10 +204,15 @@ class PointerPolicy:
         return by_probability(*with_forms(actions, log_probs, texts, self.template, self.forms))
 
     def _top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
-        actions, log_probs = self.graph.run(["actions", "log_probs"], **self._inputs(texts), k=np.array([k]))
-        self.graph.require(actions.shape == (len(texts), k, len(self.template.fields)))
-        self.graph.require(log_probs.shape == (len(texts), k))
-        return actions, log_probs
+        """Return k actions of each text of a part; a graph may have fewer, the others are impossible."""
+        actions, log_probs = self.graph.run(["actions", "log_probs"], **self._inputs(texts), k=_vector(k))
+        size, found, fields = actions.shape if actions.ndim == 3 else (0, 0, 0)
+        self.graph.require(size == len(texts) and found <= k and fields == len(self.template.fields))
+        self.graph.require(log_probs.shape == (size, found))
+        if found == k:
+            return actions, log_probs
+        actions = np.pad(actions, ((0, 0), (0, k - found), (0, 0)), constant_values=DONE)
+        return actions, np.pad(log_probs, ((0, 0), (0, k - found)), constant_values=-np.inf)
 
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability of the next action of each state."""

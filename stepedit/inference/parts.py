@@ -36,7 +36,7 @@ class Parts:
     def map(self, function: Callable[[Batch], Result], batch: Batch) -> list[Result]:
         """Return the results of all parts in order."""
         texts = batch.texts if isinstance(batch, States) else batch
-        bounds = part_bounds(len(texts), texts.ids.shape[1], self.num_threads)
+        bounds = part_bounds(len(texts), texts.ids.shape[1], self.num_threads) if len(texts) > 1 else [0, 1]
         if len(bounds) == 2:
             return [function(batch)]
         taken: list[Batch] = [batch.take(slice(*part)) for part in pairwise(bounds)]
