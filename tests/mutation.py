@@ -65,7 +65,7 @@ OPERATORS = (
     *OTHERS,
 )
 GUARDS = ("frozen", "strict", "slots")  # they keep developers from mistakes; nothing else depends on them
-SPEED = ("MAX_CELLS", "BATCH_SIZE", "BATCH_LINES", "BATCH_CHARACTERS", "LARGE_BATCH", "MAX_SCORES")
+SPEED = ("MAX_CELLS", "BATCH_SIZE", "BATCH_LINES", "BATCH_CHARACTERS", "MAX_PART", "MIN_PART", "MAX_SCORES")
 
 
 @dataclass(frozen=True)

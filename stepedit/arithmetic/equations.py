@@ -80,10 +80,11 @@ def parse(sequences: Sequences) -> Parsed:
     size = np.maximum(lengths - 2, 0)
     inside = columns < size[:, None]
     left = np.where(inside, ids, PAD)
-    after_integer = np.pad(is_integer(left)[:, :-1], ((0, 0), (1, 0)))
-    two_integers = after_integer & is_integer(left)
+    integer, after_integer = is_integer(left), np.zeros(left.shape, np.bool_)
+    after_integer[:, 1:] = integer[:, :-1]
+    two_integers = after_integer & integer
     factor_without_left = ~after_integer & ((left == TIMES) | (left == OVER))
-    ends_in_integer = is_integer(left[rows, np.maximum(size - 1, 0)])
+    ends_in_integer = integer[rows, np.maximum(size - 1, 0)]
     valid = ends_well & one_equals & ends_in_integer & ~(two_integers | factor_without_left).any(1)
     return Parsed(valid, Sequences(left, size), ids[rows, last] - ZERO)
 

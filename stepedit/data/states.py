@@ -36,7 +36,7 @@ class States:
     def __len__(self) -> int:
         return len(self.next_edit)
 
-    def take(self, rows: IntArray) -> States:
+    def take(self, rows: IntArray | slice) -> States:
         """Return some of the states, trimmed to their longest."""
         return States(self.texts.take(rows), self.targets.take(rows), self.remaining.take(rows), self.next_edit[rows])
 

@@ -131,7 +131,7 @@ class Scripts:
         tokens[present] = np.array(padded, np.int64).reshape(len(edits), tokens.shape[2])
         return cls.gather(present, starts, stops, tokens)
 
-    def take(self, rows: IntArray) -> Scripts:
+    def take(self, rows: IntArray | slice) -> Scripts:
         """Return the scripts of some rows."""
         return Scripts(
             self.starts[rows],

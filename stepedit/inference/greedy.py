@@ -6,6 +6,7 @@ Shapes: B texts still being edited.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import exp
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def _run_one(
     text, seen, steps = tuple(source), {tuple(source)}, list[AppliedAction]()
     for count in range(limit):
         symbols, log_probs = predict(Sequences(np.array([text], np.int64), np.array([len(text)])))
-        confidence = float(np.exp(log_probs[0]))
+        confidence = exp(log_probs[0])
         action = symbols[0].tolist()
         if confidence < min_confidence and action != [DONE] * len(action):
             return Outcome(text, count, "confidence", steps)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from stepedit.editing.edits import EditBatch
 from stepedit.editing.interpreter import FloatArray, Prediction, operations_of, rules_of
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import DataError, UserError, shown
+from stepedit.inference.parts import Parts
 from stepedit.inference.word_forms import by_probability, next_actions, with_forms
 from stepedit.methods.base import START, Method, Policy
 from stepedit.text.subwords import SubwordReader, SubwordTokenizer
@@ -31,7 +32,6 @@ from stepedit.text.vocabulary import Vocabulary
 
 GRAPH_FORMAT = 1
 MAX_DIGITS, MAX_STATES = 15, 1_000
-LARGE_BATCH = 8  # texts
 WIDTH = 4  # positions, and tokens at each, among which the most probable action is searched
 MAX_MEMORY = 4 << 30  # bytes of all graphs' intermediate results
 MAX_INPUT = 1 << 20  # elements of an input that is not used
@@ -40,28 +40,22 @@ Arrays = dict[str, Any]
 
 
 class Graph:
-    """A loaded graph. Small batches run on one thread: waking others would take longer than they save."""
+    """A loaded graph. A call runs on the thread that makes it; `parts` makes several calls of a large batch."""
 
     def __init__(self, path: Path, num_threads: int | None = None) -> None:
-        self.path, self.num_threads = path, num_threads or available_threads()
-        self.small = self._session(1)
-        self.facts: dict[str, str] = dict(self.small.get_modelmeta().custom_metadata_map)
+        self.path, self.parts = path, Parts(num_threads or available_threads())
+        self.session = self._session()
+        self.facts: dict[str, str] = dict(self.session.get_modelmeta().custom_metadata_map)
         if self.facts.get("stepedit_format") != str(GRAPH_FORMAT):
             raise DataError(f"{path}: not a graph of this version of stepedit; export it again")
-        self._unused = {each.name: _empty(each, path) for each in self.small.get_inputs()}
+        self._unused = {each.name: _empty(each, path) for each in self.session.get_inputs()}
 
-    @cached_property
-    def large(self) -> Any:
-        """The session for large batches."""
-        return self.small if self.num_threads == 1 else self._session(self.num_threads)
-
-    def _session(self, num_threads: int) -> Any:
+    def _session(self) -> Any:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # cores are shared with other work
         options.add_session_config_entry("session.use_env_allocators", "1")
         _limit_memory()
         content = self.path.read_bytes()  # from memory, so that a graph cannot refer to other files
@@ -72,11 +66,10 @@ class Graph:
         except Exception:  # onnxruntime has many kinds of errors, none of them public
             raise DataError(f"{self.path}: damaged (not a graph that onnxruntime can run)") from None
 
-    def run(self, outputs: list[str], batch_size: int, **inputs: Any) -> list[Any]:
+    def run(self, outputs: list[str], **inputs: Any) -> list[Any]:
         """Return some outputs; inputs that they do not depend on may be left out."""
-        session = self.small if batch_size < LARGE_BATCH else self.large
         try:
-            results: list[Any] = session.run(outputs, self._unused | inputs)
+            results: list[Any] = self.session.run(outputs, self._unused | inputs)
         except Exception as error:  # as above; also if it asks for too much memory
             raise DataError(f"{self.path}: the graph cannot be run ({shown(str(error))})") from None
         return results
@@ -92,6 +85,11 @@ class Graph:
         """Raise DataError if an output does not fit what was asked for."""
         if not fits:
             raise DataError(f"{self.path}: damaged (an output of another shape than the task's)")
+
+
+@lru_cache(maxsize=16)
+def _vector(number: int) -> IntArray:
+    return np.array([number])
 
 
 @lru_cache(maxsize=1)
@@ -181,33 +179,51 @@ class PointerPolicy:
 
     def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
         """Return up to `size` actions of each text, each given those before it, from one call."""
-        inputs = self._inputs(texts) | {"k": np.array([1]), "decisions": np.array(size)}
-        actions, log_probs = self.graph.run(["plan_actions", "plan_log_probs"], len(texts), **inputs)
-        decisions, fields = len(actions), len(self.template.fields)
-        self.graph.require(actions.shape == (decisions, len(texts), fields) and 1 <= decisions <= size)
-        self.graph.require(log_probs.shape == (decisions, len(texts)))
+        found = self.graph.parts.map(partial(self._plan, size=size), texts)
+        longest = max(len(log_probs) for _, log_probs in found)
+        actions = np.concatenate([_lengthened(each, longest, DONE) for each, _ in found], 1)
+        log_probs = np.concatenate([_lengthened(each, longest, -np.inf) for _, each in found], 1)
         done = (actions == DONE).all(2)
         log_probs = np.where(np.cumsum(done, 0) - done > 0, -np.inf, log_probs)
         return with_forms(actions.transpose(1, 0, 2), log_probs.T, texts, self.template, self.forms)
 
+    def _plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
+        """Return actions (N, B, F) and log-probabilities (N, B); N is less than `size` if all plans end before."""
+        inputs = self._inputs(texts) | {"k": np.array([1]), "decisions": np.array(size)}
+        actions, log_probs = self.graph.run(["plan_actions", "plan_log_probs"], **inputs)
+        decisions, fields = len(actions), len(self.template.fields)
+        self.graph.require(actions.shape == (decisions, len(texts), fields) and 1 <= decisions <= size)
+        self.graph.require(log_probs.shape == (decisions, len(texts)))
+        return actions, log_probs
+
     def _actions(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
-        outputs = ["actions", "log_probs"]
-        actions, log_probs = self.graph.run(outputs, len(texts), **self._inputs(texts), k=np.array([k]))
-        size, found, fields = actions.shape if actions.ndim == 3 else (0, 0, 0)
-        expected = size == len(texts) and found <= k and fields == len(self.template.fields)
-        self.graph.require(expected and log_probs.shape == (size, found))
+        found = self.graph.parts.map(partial(self._top_k, k=k), texts)
+        actions, log_probs = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         if self.forms is None:
             return actions, log_probs
         return by_probability(*with_forms(actions, log_probs, texts, self.template, self.forms))
 
+    def _top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Return k actions of each text of a part; a graph may have fewer, the others are impossible."""
+        actions, log_probs = self.graph.run(["actions", "log_probs"], **self._inputs(texts), k=_vector(k))
+        size, found, fields = actions.shape if actions.ndim == 3 else (0, 0, 0)
+        self.graph.require(size == len(texts) and found <= k and fields == len(self.template.fields))
+        self.graph.require(log_probs.shape == (size, found))
+        if found == k:
+            return actions, log_probs
+        actions = np.pad(actions, ((0, 0), (0, k - found), (0, 0)), constant_values=DONE)
+        return actions, np.pad(log_probs, ((0, 0), (0, k - found)), constant_values=-np.inf)
+
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability of the next action of each state."""
+        return np.concatenate(self.graph.parts.map(self._log_prob, states))
+
+    def _log_prob(self, states: States) -> FloatArray:
         at = (np.arange(len(states)), states.next_edit)
         edits = EditBatch(*(part[at] for part in states.current_edits()))
         token = np.where(edits.widths == 1, edits.tokens[:, 0], PAD)
         score = self.graph.run(
             ["score"],
-            len(states),
             scoring=np.array(True),
             k=np.array([1]),
             **self._inputs(states.texts),
@@ -252,21 +268,27 @@ class Seq2SeqPolicy:
     def _encode(self, texts: Sequences) -> tuple[Arrays, list[Any]]:
         """Return the inputs of all steps, and the states before the first."""
         names = ["encoded", *(f"first_{index}" for index in range(self.num_states))]
-        encoded, *states = self.graph.run(
-            names, len(texts), encoding=np.array(True), ids=texts.widened(1).ids, lengths=texts.lengths
-        )
+        inputs = {"ids": texts.widened(1).ids, "lengths": texts.lengths}
+        encoded, *states = self.graph.run(names, encoding=np.array(True), **inputs)
         return {"given_encoded": encoded, "given_lengths": texts.lengths}, states
 
     def _step(self, given: Arrays, symbol: IntArray, states: list[Any]) -> tuple[FloatArray, list[Any]]:
         """Return the log-probabilities (B, V) of the next symbol, and the next states."""
         names = ["log_probs", *(f"next_{index}" for index in range(self.num_states))]
         before = {f"state_{index}": state for index, state in enumerate(states)}
-        log_probs, *following = self.graph.run(names, len(symbol), symbol=symbol, **given, **before)
+        log_probs, *following = self.graph.run(names, symbol=symbol, **given, **before)
         self.graph.require(log_probs.shape == (len(symbol), len(self.method.outputs)))
         return log_probs, following
 
     def predict(self, texts: Sequences) -> Prediction:
         """Decode greedily until all rows have predicted the end or the largest output length is reached."""
+        found = self.graph.parts.map(self._predict, texts)
+        longest = max(len(symbols) for symbols, _ in found)
+        symbols = np.concatenate([_lengthened(each, longest, PAD) for each, _ in found], 1).T
+        return Prediction(self.method.decode_outputs(symbols), np.concatenate([total for _, total in found]))
+
+    def _predict(self, texts: Sequences) -> tuple[IntArray, FloatArray]:
+        """Return the symbols (O, B) of a part, and their log-probabilities (B,)."""
         given, states = self._encode(texts)
         symbol = np.full(len(texts), START)
         total, active = np.zeros(len(texts), np.float32), np.ones(len(texts), np.bool_)
@@ -280,10 +302,13 @@ class Seq2SeqPolicy:
                 active = active & (symbol != self.method.end)
                 if not active.any():
                     break
-        return Prediction(self.method.decode_outputs(np.stack(symbols, 1)), total)
+        return np.stack(symbols), total
 
     def log_prob(self, states: States) -> FloatArray:
         """Return the summed log-probability of the symbols that should be predicted."""
+        return np.concatenate(self.graph.parts.map(self._log_prob, states))
+
+    def _log_prob(self, states: States) -> FloatArray:
         outputs, lengths = self.method.targets(states)
         given, memory = self._encode(states.texts)
         symbol, total = np.full(len(states), START), np.zeros(len(states), np.float32)
@@ -295,6 +320,13 @@ class Seq2SeqPolicy:
 
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         """Return the most probable outputs that a beam of size k finds."""
+        found = self.graph.parts.map(partial(self._top_k, k=k), texts)
+        outputs, scores = map(np.concatenate, zip(*found, strict=True))
+        actions = self.method.decode_outputs(outputs)
+        return actions.reshape(len(texts), k, actions.shape[1]), scores
+
+    def _top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+        """Return the outputs (B * K, O) of a part, and their log-probabilities (B, K)."""
         size, rows = len(texts), np.repeat(np.arange(len(texts)), k)
         given, states = self._encode(texts)
         given, states = {name: part[rows] for name, part in given.items()}, [state[rows] for state in states]
@@ -309,5 +341,10 @@ class Seq2SeqPolicy:
             parents = (np.arange(size)[:, None] * k + best // log_probs.shape[1]).ravel()
             symbol = (best % log_probs.shape[1]).ravel()
             outputs, states = np.concatenate([outputs[parents], symbol[:, None]], 1), [s[parents] for s in states]
-        actions = self.method.decode_outputs(outputs)
-        return actions.reshape(size, k, actions.shape[1]), scores
+        return outputs, scores
+
+
+def _lengthened(array: Any, length: int, value: float) -> Any:
+    """Return an array with so many rows, the new ones filled with a value."""
+    missing = length - len(array)
+    return np.concatenate([array, np.full((missing, *array.shape[1:]), value, array.dtype)]) if missing else array

@@ -48,9 +48,9 @@ def next_actions(actions_BKF: IntArray, log_prob_BK: FloatArray, order_free: boo
 
     If any order is right, the edits that remain share the probability, so DONE comes first only with more than half.
     """
-    chosen_B = np.zeros(len(actions_BKF), np.int64)
-    if order_free and actions_BKF.shape[1] > 1:
-        done_B = (actions_BKF[:, 0] == DONE).all(1) & (log_prob_BK[:, 0] <= np.log(0.5))
-        chosen_B = (done_B & (log_prob_BK[:, 1] > -np.inf)).astype(np.int64)
+    if not order_free or actions_BKF.shape[1] == 1:
+        return actions_BKF[:, 0], log_prob_BK[:, 0]
+    done_B = (actions_BKF[:, 0] == DONE).all(1) & (log_prob_BK[:, 0] <= np.log(0.5))
+    chosen_B = (done_B & (log_prob_BK[:, 1] > -np.inf)).astype(np.int64)
     rows = np.arange(len(actions_BKF))
     return actions_BKF[rows, chosen_B], log_prob_BK[rows, chosen_B]

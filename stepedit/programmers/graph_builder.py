@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 
-OPSET = 18
+OPSET = 20
 MAX_INT8, ZERO_POINT, TINY = 127, 128, 1e-9
 TYPES = {
     "int64": TensorProto.INT64,
@@ -158,8 +158,7 @@ class Value:
 
     def gelu(self) -> Value:
         """Return the exact GELU."""
-        erf = self.graph.op("Erf", self * (0.5**0.5))
-        return self * 0.5 * (erf + 1.0)
+        return self.graph.op("Gelu", self)
 
     def top_k(self, k: Value) -> tuple[Value, Value]:
         """Return the k largest entries of the last axis, sorted, and their indices; at most as many as there are."""
@@ -185,9 +184,11 @@ class GraphBuilder:
         self.outputs: list[Any] = []
         self._cached: dict[str, Value] = {}
 
-    def input(self, name: str, kind: str, shape: Sequence[int | str]) -> Value:
-        """Declare an input; names in the shape are sizes that may vary."""
+    def input(self, name: str, kind: str, shape: Sequence[int | str], default: Array | None = None) -> Value:
+        """Declare an input; names in the shape are sizes that may vary. One with a default may be left out."""
         self.inputs.append(helper.make_tensor_value_info(name, TYPES[kind], list(shape)))
+        if default is not None:
+            self.initializers[name] = numpy_helper.from_array(default.astype(kind), name)
         return Value(self, name)
 
     def output(self, name: str, value: Value, kind: str, shape: Sequence[int | str]) -> None:

@@ -59,10 +59,10 @@ def embedding(
         return Embedded(known, known.transpose(1, 0), whole, size, num_buckets)
 
 
-def encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> Encoded:
-    """Return the encoding of embedded tokens."""
+def encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value, columns: Value) -> Encoded:
+    """Return the encoding of embedded tokens; columns are 0 .. T-1."""
     if config.architecture == "transformer":
-        return _transformer_encoder(g, config, x, mask)
+        return _transformer_encoder(g, config, x, mask, columns)
     return _recurrent_encoder(g, config, x, mask)
 
 
@@ -124,11 +124,11 @@ def _feed_forward(g: GraphBuilder, x: Value, name: str) -> Value:
     return g.linear_2d(g.linear_2d(g.layer_norm(x, f"{name}.norm"), f"{name}.up").relu(), f"{name}.down")
 
 
-def _transformer_encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value) -> Encoded:
+def _transformer_encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value, columns: Value) -> Encoded:
     size, heads, width = config.hidden_size, config.num_heads, config.hidden_size // config.num_heads
     bias, batch = _attention_bias(g, mask), x.size(0)
     split = g.shape_of_parts((batch, -1, 3 * heads, width))
-    x = (x + _positions(g, "encoder", g.arange(x.size(1)))).reshape(-1, size)  # all tokens as one matrix
+    x = (x + _positions(g, "encoder", columns)).reshape(-1, size)  # all tokens as one matrix
     for layer in range(config.num_layers):
         name = f"encoder.blocks.{layer}"
         y = g.linear_2d(g.layer_norm(x, f"{name}.norm"), f"{name}.query_key_value")
@@ -231,20 +231,32 @@ def _transformer_step(
     for layer in range(num_layers):
         block = f"{name}.blocks.{layer}"
         normed = g.layer_norm(x, f"{block}.self_norm")
-        both = g.linear_2d(normed, f"{block}.self_attention.key_value")
-        key, value = g.ops("Split", both, count=2, axis=1, num_outputs=2)
         if caches:
+            both = g.linear_2d(normed, f"{block}.self_attention.key_value")
             query = _heads(g.linear_2d(normed, f"{block}.self_attention.query"), config)
-            key, value = (_heads(part, config) for part in (key, value))
+            key, value = (_heads(part, config) for part in g.ops("Split", both, count=2, axis=1, num_outputs=2))
             key, value = (g.concat([caches[2 * layer + part], new], 2) for part, new in enumerate((key, value)))
             extended += [key, value]
             weights = (query @ key.transpose(0, 1, 3, 2) * _scale(config)).softmax()
-            value = (weights @ value).transpose(0, 2, 1, 3).reshape(0, -1)
-        x = x + g.linear_2d(value, f"{block}.self_attention.out")  # a first symbol attends to itself alone
+            attended = (weights @ value).transpose(0, 2, 1, 3).reshape(0, -1)
+            x = x + g.linear_2d(attended, f"{block}.self_attention.out")
+        else:
+            x = x + _to_itself(g, config, normed, f"{block}.self_attention")
         normed = g.layer_norm(x, f"{block}.cross_norm")
         x = x + _single_query(g, config, normed, encoded, f"{block}.cross_attention", may_be_empty=caches is not None)
         x = x + _feed_forward(g, x, f"{block}.feed_forward")
     return g.layer_norm(x, f"{name}.norm"), extended
+
+
+def _to_itself(g: GraphBuilder, config: TrainingConfig, x: Value, name: str) -> Value:
+    """Attend from a first symbol, which sees itself alone: its value, mapped to the output, is one linear layer."""
+    size = config.hidden_size
+    with g.once():
+        value = g.weight(f"{name}.key_value.weight", transposed=True).slice(1, size, 2 * size)
+        bias = g.weight(f"{name}.key_value.bias").slice(0, size, 2 * size).unsqueeze(0)
+        weight = value @ g.weight(f"{name}.out.weight", transposed=True)
+        bias = g.linear_2d(bias, f"{name}.out").squeeze(0)
+    return g.op("Gemm", x, weight, bias)
 
 
 def _heads(x: Value, config: TrainingConfig) -> Value:

@@ -58,9 +58,10 @@ def seq2seq_graph(method: Method, config: TrainingConfig, weights: Tensors, dtyp
     layers = 1 if config.architecture == "transformer" else config.num_layers
 
     def encode() -> list[Value]:
-        mask = g.arange(ids.size(1)) < lengths.unsqueeze(1)
+        columns = g.arange(ids.size(1))
+        mask = columns < lengths.unsqueeze(1)
         rows = ids if vocabulary.num_buckets else g.constant(token_rows(method.task)).take(ids)
-        encoded = encoder(g, config, tokens.of(rows), mask)
+        encoded = encoder(g, config, tokens.of(rows), mask, columns)
         return [encoded.states, *initial_states(g, config, encoded, layers)]
 
     num_states = {"transformer": 2 * layers, "lstm": 2}.get(config.architecture, 1)
@@ -113,6 +114,8 @@ class _Read(NamedTuple):
     summary: Value  # (B, H)
     memory: Value | None  # (B, H)
     plan: Value  # (B, H)
+    columns: Value  # (T,)
+    fits: Value  # (B, T, P) which operations fit
     positions: Value  # (B, T*P+1)
 
 
@@ -126,6 +129,7 @@ class PointerGraph:
         self.tokens = embedding(self.g, "token_embedding", len(vocabulary), vocabulary.num_buckets, features)
         self.operations = embedding(self.g, "operation_embedding", len(self.template.operations))
         self.has_spans, self.has_tokens = "last" in self.template.fields, "token" in self.template.fields
+        self.has_deletions = not NO_TOKEN.isdisjoint(self.template.operations)  # or others without a token
         self.outputs: Embedded | None = None
         if self.has_tokens:
             self.outputs = embedding(self.g, "output_embedding", len(vocabulary), vocabulary.num_buckets, features)
@@ -142,30 +146,45 @@ class PointerGraph:
         actions, log_probs = self._top_k(read, k)
         g.output("actions", actions, "int64", ["B", "K", len(self.template.fields)])
         g.output("log_probs", log_probs, "float32", ["B", "K"])
-        planned, planned_log_probs = self._plan(read, g.input("decisions", "int64", []))
-        g.output("plan_actions", planned, "int64", ["N", "B", len(self.template.fields)])
-        g.output("plan_log_probs", planned_log_probs, "float32", ["N", "B"])
+        if trains_plans(self.config):
+            self._add_plans(read)
         names = ("has_edit", "first", "last", "operation", "choice")
-        given = {name: g.input(name, "int64", ["S"]) for name in names}
-        scoring = g.input("scoring", "bool", [])
+        given = {name: g.input(name, "int64", ["S"], np.zeros(1)) for name in names}
+        scoring = g.input("scoring", "bool", [], np.array(False))
         (score,) = g.when(scoring, lambda: [self._score(read, **given)], [np.zeros(0, np.float32)])
         g.output("score", score, "float32", ["S"])
         order_free = int(self.config.edit_order == "any")
         return g.to_bytes(_facts("pointer", g, plans=int(trains_plans(self.config)), order_free=order_free))
 
+    def _add_plans(self, read: _Read) -> None:
+        """Add plans, which are computed if `decisions` is not 0."""
+        g, fields = self.g, len(self.template.fields)
+        decisions = g.input("decisions", "int64", [], np.array(0))
+        empty: list[npt.NDArray[Any]] = [np.zeros((0, 0, fields), np.int64), np.zeros((0, 0), np.float32)]
+        actions, log_probs = g.when(decisions >= 1, lambda: [*self._plan(read, decisions)], empty)
+        g.output("plan_actions", actions, "int64", ["N", "B", fields])
+        g.output("plan_log_probs", log_probs, "float32", ["N", "B"])
+
     def _read(self, ids: Value, lengths: Value) -> _Read:
         g = self.g
-        end = (lengths * 0).unsqueeze(1)  # padding is the end token, too
-        ended = g.concat([ids, end], 1)
+        ended = g.op("Pad", ids, g.constant(np.array([0, 0, 0, 1])))  # padding is the end token, too
         columns = g.arange(ended.size(1))
         mask, own = columns <= lengths.unsqueeze(1), self.tokens.of(ended)
         if self.config.encoder_shape is None:
-            encoded = encoder(g, self.config, own, mask)
+            encoded = encoder(g, self.config, own, mask, columns)
         else:
             encoded = pretrained_encoder(g, self.config, own, mask, self._subwords())
         start = g.weight("start").unsqueeze(0)
         plan, _ = decoder_step(g, self.config, "planner", start, encoded, None, self.planner_layers)
-        return _Read(ended, lengths, *encoded, plan, self._positions(encoded.states, plan, lengths))
+        fits = self._fits(mask, columns, lengths)
+        return _Read(ended, lengths, *encoded, plan, columns, fits, self._positions(encoded.states, plan, fits))
+
+    def _fits(self, mask: Value, columns: Value, lengths: Value) -> Value:
+        """Return (B, T, P) which operations fit each position."""
+        needed = np.array(min_tokens(self.template))
+        if not needed.any():
+            return mask.unsqueeze(2)
+        return (lengths.unsqueeze(1) - columns).unsqueeze(2) >= self.g.constant(needed)
 
     def _subwords(self) -> Subwords:
         g = self.g
@@ -173,17 +192,15 @@ class PointerGraph:
         covered = (g.input(f"subword_{end}", "int64", ["B", "U"]) for end in ("starts", "stops"))
         return Subwords(subwords, lengths, *covered)
 
-    def _positions(self, states: Value, plan: Value, lengths: Value) -> Value:
+    def _positions(self, states: Value, plan: Value, fits: Value) -> Value:
         """Return (B, T*P+1) log-probabilities of every operation at every position, and of DONE."""
         g, size, count = self.g, self.config.hidden_size, len(self.template.operations)
         with g.once():
             heads = g.weight("position_head.weight").reshape(count, size, size).transpose(1, 0, 2).reshape(size, -1)
             bias = g.weight("position_head.bias").reshape(count, size).transpose(1, 0)
+            heads, bias = heads * size**-0.5, bias * size**-0.5
         query = (plan @ heads).reshape(0, count, size)  # (B, P, H)
-        products = query @ states.transpose(0, 2, 1) + (plan @ bias).unsqueeze(2)
-        logits = products.transpose(0, 2, 1) * size**-0.5  # (B, T, P)
-        needed = g.constant(np.array(min_tokens(self.template)))
-        fits = (lengths.unsqueeze(1) - g.arange(states.size(1))).unsqueeze(2) >= needed
+        logits = states @ query.transpose(0, 2, 1) + (plan @ bias).unsqueeze(1)  # (B, T, P)
         logits = g.where(fits, logits, NEG_INF).reshape(0, -1)
         done = g.linear_2d(plan, "done_head")
         log_prob = g.concat([logits, done], 1).log_softmax()
@@ -208,7 +225,7 @@ class PointerGraph:
         def decide(carried: list[Value]) -> tuple[Value, list[Value], list[Value]]:
             ended, x, *states = carried
             plan, following = decoder_step(g, config, "planner", x, encoded, states, layers)
-            positions = self._positions(read.states, plan, read.lengths)
+            positions = self._positions(read.states, plan, read.fits)
             actions, log_probs = self._top_k(
                 read._replace(plan=plan, positions=positions), g.constant(np.array([WIDTH]))
             )
@@ -241,14 +258,15 @@ class PointerGraph:
         token = g.where((values["token"] % 4).equal(TOKEN), values["token"] // 4, PAD, "int64")
         return inputs + self.outputs.of(token)
 
-    def _last_logits(self, read: _Read, first: Value, operation: Value) -> Value:
+    def _last_logits(self, read: _Read, first: Value, operation: Value | None = None) -> Value:
         """Return (B, E, T) logits of the last position given the first and the operation (B, E)."""
         g, size = self.g, self.config.hidden_size
+        operation = first * 0 if operation is None else operation
         at_first = read.states.take_rows(first)
         plan = read.plan.unsqueeze(1).expand(1, first.size(1), 1)
         query = g.linear(g.concat([at_first, plan], 2), "last_query") * size**-0.5
         logits = query @ g.linear(read.states, "last_key").transpose(0, 2, 1)
-        columns = g.arange(read.ids.size(1))
+        columns = read.columns
         operations, least = self.template.operations, min_span(self.template)
         apart = g.constant(np.array([least * (which == Operation.REPLACE) for which in operations])).take(operation)
         spanning = g.constant(np.array([which in SPANNING for which in operations])).take(operation).unsqueeze(2)
@@ -256,37 +274,54 @@ class PointerGraph:
         fits = (spanning & inside) | (~spanning & columns.equal(first.unsqueeze(2)))
         return g.where(fits, logits, NEG_INF)
 
-    def _token_logits(self, read: _Read, first: Value, last: Value, operation: Value) -> Value:
+    def _token_logits(
+        self, read: _Read, first: Value, last: Value | None = None, operation: Value | None = None
+    ) -> Value:
         """Return (B, E, X) logits: of V tokens, of the affix rules, and of T positions to copy from."""
         g, size = self.g, self.config.hidden_size
         assert self.outputs is not None
-        plan = g.linear_2d(read.plan, "token_from_plan").unsqueeze(1)
-        hidden = g.linear(read.states.take_rows(first), "token_from_first") + plan
-        hidden = hidden + self.operations.of(operation)
-        if self.has_spans:
-            hidden = hidden + g.linear(read.states.take_rows(last), "token_from_last")
+        bias = self._token_bias()
+        hidden = read.states.take_rows(first) @ g.weight("token_from_first.weight", transposed=True)
+        hidden = hidden + g.linear_2d(read.plan, "token_from_plan", bias).unsqueeze(1)
+        if operation is not None and len(self.template.operations) > 1:
+            hidden = hidden + self.operations.of(operation)
+        if last is not None and self.has_spans:
+            hidden = hidden + read.states.take_rows(last) @ g.weight("token_from_last.weight", transposed=True)
         hidden = hidden.gelu()
-        logits = hidden @ self.outputs.transposed + g.weight("output_bias")
-        parts = [g.where(g.constant(self.allowed), logits, NEG_INF)]
-        transforming = np.array([which == Operation.TRANSFORM for which in self.template.operations])
-        transforms = g.constant(transforming).take(operation).unsqueeze(2)
+        with g.once():
+            output_bias = g.where(g.constant(self.allowed), g.weight("output_bias"), NEG_INF)
+        parts = [hidden @ self.outputs.transposed + output_bias]
         if self.template.num_rules:
+            transforming = np.array([which == Operation.TRANSFORM for which in self.template.operations])
+            transforms = g.constant(transforming).take(first * 0 if operation is None else operation).unsqueeze(2)
             rules = g.where(transforms, g.linear(hidden, "rule_head"), NEG_INF)
             parts = [g.where(transforms, NEG_INF, parts[0]), rules]
         if self.template.copies:
             copies = (hidden * size**-0.5) @ g.linear(read.states, "copy_key").transpose(0, 2, 1)
-            copyable = self._copyable(read.ids).unsqueeze(1)
+            copyable = self._copyable(read.ids, read.columns).unsqueeze(1)
             if self.template.num_rules:
                 copyable = copyable & ~transforms
             parts.append(g.where(copyable, copies, NEG_INF))
         return g.concat(parts, 2) if len(parts) > 1 else parts[0]
 
-    def _copyable(self, ids: Value) -> Value:
+    def _token_bias(self) -> Value:
+        """Return (H,) the biases of all that makes the hidden state of a token, and a single operation's embedding."""
+        g = self.g
+        layers = ("token_from_plan", "token_from_first", *(["token_from_last"] if self.has_spans else []))
+        with g.once():
+            parts = [g.weight(f"{name}.bias") for name in layers if g.has_weight(f"{name}.bias")]
+            if len(self.template.operations) == 1:
+                parts.append(self.operations.of(g.scalar(0, "int64")))
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part
+        return total
+
+    def _copyable(self, ids: Value, columns: Value) -> Value:
         """Return (B, T) the positions to copy from: the first of each token that is not insertable anyway."""
         g, size = self.g, len(self.allowed)
         known = g.where(ids < size, ids, PAD, "int64")
         insertable = g.constant(self.allowed).take(known) | ids.equal(PAD)
-        columns = g.arange(ids.size(1))
         earlier = columns.unsqueeze(0) < columns.unsqueeze(1)  # (T, T)
         same = g.op("Equal", ids.unsqueeze(2), ids.unsqueeze(1)) & earlier
         repeated = g.op("ReduceMax", same.cast("float32"), g.constant(np.array([2])), keepdims=0) >= 0.5
@@ -297,39 +332,45 @@ class PointerGraph:
         return self.g.constant(inserting).take(operation)
 
     def _top_k(self, read: _Read, k: Value) -> tuple[Value, Value]:
-        """Return the k most probable actions (B, K, F) and their log-probabilities (B, K)."""
+        """Return the k most probable actions (B, K, F), or as many as there are, and their log-probabilities (B, K)."""
         g, count = self.g, len(self.template.operations)
         log_prob, choice = read.positions.top_k(k)  # (B, E)
-        done = choice.equal(read.ids.size(1) * count)
-        first, operation = (g.where(done, 0, part, "int64") for part in (choice // count, choice % count))
-        last, symbol = first, first * 0
+        width = read.ids.size(1)
+        done = choice.equal(width if count == 1 else width * count)
+        parts = {"done": done, "first": g.where(done, 0, choice if count == 1 else choice // count, "int64")}
+        if count > 1:
+            parts["operation"] = g.where(done, 0, choice % count, "int64")
         if self.has_spans:
-            logits = self._only_first(self._last_logits(read, first, operation), done)
-            more, last = logits.log_softmax().top_k(k)
-            log_prob, (first, operation, done), last = self._extend(log_prob, more, (first, operation, done), last)
-        if self.has_tokens:
-            fixed = done | ~self._inserts(operation)
-            logits = self._only_first(self._token_logits(read, first, last, operation), fixed)
-            more, picked = logits.log_softmax().top_k(k)
-            parts = (first, operation, done, last)
-            log_prob, (first, operation, done, last), picked = self._extend(log_prob, more, parts, picked)
-            symbol = self._symbol_of(picked, read.ids)
-        return self._best(self._actions(first, last, operation, symbol, done), log_prob, k)
+            more, parts["last"] = self._next_choice(self._last_logits(read, **_without_done(parts)), done, k)
+            log_prob, parts = self._extend(log_prob, more, parts)
+        if not self.has_tokens:
+            best, order = log_prob.top_k(k)
+            return self._actions({name: part.take_along(order) for name, part in parts.items()}), self._possible(best)
+        fixed = parts["done"] | ~self._inserts(parts["operation"]) if self.has_deletions else parts["done"]
+        more, picked = self._next_choice(self._token_logits(read, **_without_done(parts)), fixed, k)
+        best, order = (log_prob.unsqueeze(2) + more).reshape(0, -1).top_k(k)
+        parent = order // g.last_size(more)
+        found = {name: part.take_along(parent) for name, part in parts.items()}
+        found["symbol"] = self._symbol_of(picked.reshape(0, -1).take_along(order), read.ids)
+        return self._actions(found), self._possible(best)
 
-    def _only_first(self, logits: Value, fixed: Value) -> Value:
-        """Leave a single, certain choice where the field has no meaning."""
+    def _next_choice(self, logits: Value, fixed: Value, k: Value) -> tuple[Value, Value]:
+        """Return k log-probabilities (B, E, K) and choices; a single, certain one where the field has no meaning."""
         g = self.g
-        certain = g.where(g.arange(g.last_size(logits)).equal(0), 0.0, NEG_INF)
-        return g.where(fixed.unsqueeze(2), certain, logits)
+        log_prob, choice = logits.log_softmax().top_k(k)
+        values = g.constant(np.array([NEG_INF, 0.0], np.float32))
+        certain = g.op("OneHot", g.constant(np.array([0])), g.last_size(log_prob), values)  # (1, K)
+        return g.where(fixed.unsqueeze(2), certain, log_prob), choice
 
-    def _extend(
-        self, log_prob: Value, more: Value, parts: tuple[Value, ...], choice: Value
-    ) -> tuple[Value, list[Value], Value]:
-        """Combine every partial action (B, E) with every next choice (B, E, X)."""
+    def _extend(self, log_prob: Value, more: Value, parts: dict[str, Value]) -> tuple[Value, dict[str, Value]]:
+        """Combine every partial action (B, E) with every choice of the last position (B, E, K)."""
         width = self.g.last_size(more)
         total = (log_prob.unsqueeze(2) + more).reshape(0, -1)
-        wide = [part.unsqueeze(2).expand(1, 1, width).reshape(0, -1) for part in parts]
-        return total, wide, choice.reshape(0, -1)
+        wide = {
+            name: (part if name == "last" else part.unsqueeze(2).expand(1, 1, width)).reshape(0, -1)
+            for name, part in parts.items()
+        }
+        return total, wide
 
     def _symbol_of(self, choice: Value, ids: Value) -> Value:
         """Return the symbols of indices into the token logits: tokens or affix rules."""
@@ -342,28 +383,27 @@ class PointerGraph:
         copied = g.op("Max", choice - (size + rules), g.scalar(0, "int64"))
         return g.where(choice < size + rules, symbol, ids.take_along(copied) * 4 + TOKEN, "int64")
 
-    def _actions(self, first: Value, last: Value, operation: Value, symbol: Value, done: Value) -> Value:
-        """Return the actions (B, C, F) with these fields."""
+    def _actions(self, parts: dict[str, Value]) -> Value:
+        """Return the actions (B, K, F) that are made of these parts."""
         g = self.g
-        position = first * 4 + POSITION
-        ids = g.constant(np.array([int(which) for which in self.template.operations]))
-        columns = {"position": position, "first": position, "last": last * 4 + POSITION}
-        columns["operation"] = ids.take(operation) * 4 + OPERATION
+        position = parts["first"] * 4 + POSITION
+        columns = {"position": position, "first": position}
+        if self.has_spans:
+            columns["last"] = parts["last"] * 4 + POSITION
+        if "operation" in self.template.fields:
+            ids = g.constant(np.array([int(which) * 4 + OPERATION for which in self.template.operations]))
+            columns["operation"] = ids.take(parts["operation"] if "operation" in parts else parts["first"] * 0)
         if self.has_tokens:
-            columns["token"] = g.where(self._inserts(operation), symbol, position, "int64")
+            columns["token"] = parts["symbol"]
+        if self.has_tokens and self.has_deletions:
+            columns["token"] = g.where(self._inserts(parts["operation"]), parts["symbol"], position, "int64")
         fields = g.concat([columns[field].unsqueeze(2) for field in self.template.fields], 2)
-        return g.where(done.unsqueeze(2), DONE, fields, "int64")
+        return g.where(parts["done"].unsqueeze(2), DONE, fields, "int64")
 
-    def _best(self, actions: Value, log_prob: Value, k: Value) -> tuple[Value, Value]:
-        """Return the k best of each row; -inf where there are fewer."""
+    def _possible(self, log_prob: Value) -> Value:
+        """Return log-probabilities, -inf where there is no action."""
         g = self.g
-        batch = log_prob.size(0)
-        missing = g.op("Expand", g.scalar(NEG_INF, "float32"), g.shape_of_parts((batch, k)))
-        count = log_prob.size(1)
-        best, order = g.concat([log_prob, missing], 1).top_k(k)
-        order = g.op("Min", order, count - 1)
-        impossible = g.scalar(float("-inf"), "float32")
-        return actions.take_rows(order), g.where(best <= NEG_INF / 2, impossible, best)
+        return g.where(log_prob <= NEG_INF / 2, g.scalar(float("-inf"), "float32"), log_prob)
 
     def _score(self, read: _Read, has_edit: Value, first: Value, last: Value, operation: Value, choice: Value) -> Value:
         """Return (B,) the log-probability of given actions; choice -1 is no token."""
@@ -383,6 +423,10 @@ class PointerGraph:
             token = log_probs.take_along(named)
             extra = extra + g.where(choice < 0, 0.0, token).squeeze(1)
         return total + g.where(edits, extra, 0.0)
+
+
+def _without_done(parts: dict[str, Value]) -> dict[str, Value]:
+    return {name: part for name, part in parts.items() if name != "done"}
 
 
 def pointer_graph(method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:
