@@ -8,12 +8,14 @@ import torch
 
 from stepedit.config import TrainingConfig
 from stepedit.data.states import States, sample_states
+from stepedit.editing.actions import DONE, Operation
 from stepedit.editing.sequences import Sequences
 from stepedit.errors import UserError
 from stepedit.inference.onnx_runtime import load_policy
 from stepedit.methods.base import Method, Policy
 from stepedit.programmers.base import Programmer, weights_of
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
+from stepedit.tasks.base import Task
 
 NUM_STATES = 1_000
 KINDS = [
@@ -47,10 +49,10 @@ every_case = pytest.mark.parametrize(
 
 
 def make(
-    folder: Path, programmer: str, kind: dict[str, object], method: str, task: str, dtype: str = "float32"
+    folder: Path, programmer: str, kind: dict[str, object], method: str, task: str | Task, dtype: str = "float32"
 ) -> tuple[Method, Programmer, Policy]:
     """A network with weights that make decided predictions, and its graph."""
-    made = METHODS[method](TASKS[task].from_args({}))
+    made = METHODS[method](TASKS[task].from_args({}) if isinstance(task, str) else task)
     small = {"programmer": programmer, "hidden_size": 16, "num_heads": 2, "num_layers": 2}
     config = TrainingConfig.model_validate({**small, **kind})
     net = PROGRAMMERS[programmer].from_seed(1, made, config).eval()
@@ -96,6 +98,37 @@ def test_a_graph_predicts_what_its_network_predicts(
     empty = Sequences.from_rows([[], states.texts.rows()[0]])
     for texts in (empty, empty.take([0])):
         agree(net, policy, texts)
+
+
+def text_with_runs_and_forms() -> tuple[Task, States]:
+    words = ["cat", "dog", "mat", "tree", "house", "river"]
+    sources = [f"the {a} no wait the {b} walk far on and on" for a in words for b in words]
+    targets = [f"the {b} walked far away" for _ in words for b in words]
+    task = TASKS["text"].for_data(sources, targets, {"level": "word"})
+    pairs = task.encode(sources, targets)
+    rng = np.random.default_rng(0)
+    return task, sample_states(pairs, task.edits(pairs.sources, pairs.targets), np.arange(len(pairs)), "online", rng)
+
+
+@pytest.mark.parametrize("anchor", ["first", "last"])
+@pytest.mark.parametrize("order", ["any", "left-to-right"])
+def test_a_graph_names_runs_and_word_forms_as_its_network(anchor: str, order: str, tmp_path: Path) -> None:
+    task, states = text_with_runs_and_forms()
+    assert {Operation.REPLACE, Operation.TRANSFORM} <= set(task.template.operations)
+    kind: dict[str, object] = {"span_anchor": anchor, "edit_order": order, "plan_loss_weight": 1.0}
+    _, net, policy = make(tmp_path, "pointer", kind, "recurrence", task)
+    agree(net, policy, states.texts)
+    for k in (4, 30):
+        log_probs = net.top_k(states.texts, k)[1]
+        found, other = policy.top_k(states.texts, k)
+        np.testing.assert_allclose(np.exp(other), np.exp(log_probs), atol=1e-4)
+        fields = dict(zip(task.template.fields, np.moveaxis(found, 2, 0), strict=True))
+        possible = (found != DONE).any(2) & np.isfinite(other)
+        assert (fields["first"] <= fields["last"])[possible].all()
+        assert (fields["first"] < fields["last"])[possible].any()
+    np.testing.assert_allclose(policy.log_prob(states), net.log_prob(states), atol=1e-3)
+    if order == "left-to-right":
+        np.testing.assert_allclose(policy.plan(states.texts, 3)[1], net.plan(states.texts, 3)[1], atol=1e-3)
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 40])
