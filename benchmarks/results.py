@@ -262,6 +262,18 @@ def length_steps(results: Path) -> str:
     )
 
 
+def text(results: Path) -> str:
+    """Return the models of text beside the baselines, a row per data set and network."""
+    lines = []
+    for row in rows_of(results, "text.csv"):
+        exact, f05 = percent(row["exact"]) + interval(row, "exact_low", "exact_high"), percent(row["f0.5"])
+        others = [percent(row[name]) for name in ("precision", "recall", "gleu", "false_alarms")]
+        minutes = row["minutes"] if float(row["minutes"]) else ""
+        lines.append([row["data"], row["network"], exact, f05, *others, row["min_confidence"], minutes])
+    heads = ["data", "", "exact match", "edit F0.5", "precision", "recall", "GLEU", "false alarms"]
+    return markdown([*heads, "min. confidence", "minutes"], lines)
+
+
 TABLES: dict[str, Callable[[Path], str]] = {
     "headline": headline,
     "methods": methods,
@@ -272,6 +284,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "cells": cells,
     "table": table,
     "length-steps": length_steps,
+    "text": text,
 }
 
 

