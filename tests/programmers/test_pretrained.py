@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -157,6 +159,19 @@ def test_a_row_is_read_the_same_alone_and_in_a_batch(tmp_path: Path) -> None:
     together = editor.policy.top_k(Sequences.from_rows(rows), 4)[1]
     alone = [editor.policy.top_k(Sequences.from_rows([row]), 4)[1][0] for row in rows]
     assert np.allclose(together, np.stack(alone), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_an_exported_model_with_an_encoder_edits_without_torch_and_transformers(tmp_path: Path) -> None:
+    _train(tmp_path, make_encoder(tmp_path / "e", "bert"), max_epochs=1)
+    model_folder.export(tmp_path / "run", tmp_path / "small", "int8")
+    code = "import sys; sys.modules |= {'torch': None, 'transformers': None, 'onnx': None}; "
+    code += "from stepedit import Editor; print(Editor.load(sys.argv[1]).edit(['the cat'])[0].stop_reason)"
+    edited = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "small")], capture_output=True, text=True, check=False
+    )
+    assert edited.returncode == 0, edited.stderr
+    assert edited.stdout.strip() in ("done", "limit", "cycle", "confidence")
 
 
 def real_encoder() -> Path | None:
