@@ -139,11 +139,6 @@ class TrainingConfig(BaseModel):
         description="Which of the remaining edits comes next. any: each of them is right, and the most probable one is "
         "made first; pointer only.",
     )
-    span_anchor: Literal["first", "last"] = Field(
-        "first",
-        description="End of a run of tokens that is predicted first, the other one given it; pointer only.",
-        json_schema_extra={"shown_default": "last with a pretrained encoder, else first"},
-    )
     plan_loss_weight: float = Field(
         0.0,
         ge=0,

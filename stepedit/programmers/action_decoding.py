@@ -1,4 +1,4 @@
-"""The most probable actions of a pointer: position and operation, then the other end of a span, then the token.
+"""The most probable actions of a pointer: position and operation, then the last position, then the token.
 
 Each choice is extended by its most probable next choices, so the most probable action need not be at the most probable
 position.
@@ -32,34 +32,34 @@ def most_probable_actions(
     log_prob_E, choice_E = log_prob_BX.flatten(), choice_BX.flatten()
     operations = len(net.template.operations)
     done_E = choice_E == states_BTH.shape[1] * operations
-    anchor_E, operation_E = (torch.where(done_E, 0, part) for part in (choice_E // operations, choice_E % operations))
-    other_E, symbol_E = anchor_E, torch.full_like(anchor_E, PAD)
+    first_E, operation_E = (torch.where(done_E, 0, part) for part in (choice_E // operations, choice_E % operations))
+    last_E, symbol_E = first_E, torch.full_like(first_E, PAD)
     if net.has_spans:
-        logits_ET = net.other_end_logits(states_BTH, rows_E, anchor_E, plan_BH[rows_E], operation_E, lengths_B)
-        more_EX, other_EX = _best(_only_first(logits_ET, done_E), k)
-        log_prob_E, rows_E, anchor_E, operation_E, done_E, other_E = _extend(
-            more_EX, log_prob_E, (rows_E, anchor_E, operation_E, done_E), other_EX
+        logits_ET = net.last_logits(states_BTH, rows_E, first_E, plan_BH[rows_E], operation_E, lengths_B)
+        more_EX, last_EX = _best(_only_first(logits_ET, done_E), k)
+        log_prob_E, rows_E, first_E, operation_E, done_E, last_E = _extend(
+            more_EX, log_prob_E, (rows_E, first_E, operation_E, done_E), last_EX
         )
     if net.has_tokens:
-        positions = anchor_E, other_E if net.has_spans else None
+        positions = first_E, last_E if net.has_spans else None
         logits_EV = net.token_logits(states_BTH, rows_E, positions, plan_BH[rows_E], operation_E, net.copyable(ids_BT))
         more_EX, choice_EX = _best(_only_first(logits_EV, done_E | ~net.inserts(operation_E)), k)
-        log_prob_E, rows_E, anchor_E, operation_E, done_E, other_E, choice_E = _extend(
-            more_EX, log_prob_E, (rows_E, anchor_E, operation_E, done_E, other_E), choice_EX
+        log_prob_E, rows_E, first_E, operation_E, done_E, last_E, choice_E = _extend(
+            more_EX, log_prob_E, (rows_E, first_E, operation_E, done_E, last_E), choice_EX
         )
         symbol_E = net.symbol_of_choice(choice_E, rows_E, ids_BT)
-    actions_EF = torch.where(done_E[:, None], DONE, _actions(net, (anchor_E, other_E), operation_E, symbol_E))
+    actions_EF = torch.where(done_E[:, None], DONE, _actions(net, first_E, last_E, operation_E, symbol_E))
     return _top_k(actions_EF.view(len(ids_BT), -1, actions_EF.shape[1]), log_prob_E.view(len(ids_BT), -1), k)
 
 
-def _actions(net: Pointer, ends: tuple[Tensor, Tensor], operation_E: Tensor, symbol_E: Tensor) -> Tensor:
+def _actions(net: Pointer, first_E: Tensor, last_E: Tensor, operation_E: Tensor, symbol_E: Tensor) -> Tensor:
     """Return the actions (E, F) with these fields."""
-    position_E = torch.minimum(*ends) * 4 + POSITION
+    position_E = first_E * 4 + POSITION
     columns = {
         "operation": net.operation_ids[operation_E] * 4 + OPERATION,
         "position": position_E,
         "first": position_E,
-        "last": torch.maximum(*ends) * 4 + POSITION,
+        "last": last_E * 4 + POSITION,
         "token": torch.where(net.inserts(operation_E), symbol_E, position_E),
     }
     return torch.stack([columns[field] for field in net.template.fields], 1)
@@ -68,11 +68,11 @@ def _actions(net: Pointer, ends: tuple[Tensor, Tensor], operation_E: Tensor, sym
 def action_fields(net: Pointer, actions_BF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return position, operation and token (B,) of actions; DONE is an edit of position 0 that inserts nothing."""
     values = dict(zip(net.template.fields, actions_BF.unbind(1), strict=True))
-    anchor_B = values["last" if net.anchored_at_last else "first"] if net.has_spans else values["position"]
-    token_B = values.get("token", anchor_B)
-    operation_B = values["operation"] >> 2 if "operation" in values else net.operation_ids[:1].expand(len(anchor_B))
-    done_B = anchor_B == DONE
-    position_B = torch.where(done_B, 0, anchor_B >> 2)
+    first_B = values["first"] if "first" in values else values["position"]
+    token_B = values.get("token", first_B)
+    operation_B = values["operation"] >> 2 if "operation" in values else net.operation_ids[:1].expand(len(first_B))
+    done_B = first_B == DONE
+    position_B = torch.where(done_B, 0, first_B >> 2)
     return position_B, net.operation_index[operation_B], torch.where((token_B & 3) == TOKEN, token_B >> 2, PAD)
 
 

@@ -33,7 +33,7 @@ from stepedit.programmers.graph_layers import (
 )
 from stepedit.programmers.nn.attention import NEG_INF
 from stepedit.programmers.pointer import trains_plans
-from stepedit.programmers.pointer_network import NO_TOKEN, min_before, min_span, min_tokens
+from stepedit.programmers.pointer_network import NO_TOKEN, min_span, min_tokens
 from stepedit.programmers.seq2seq import never_predicted, token_rows
 
 
@@ -129,7 +129,6 @@ class PointerGraph:
         self.tokens = embedding(self.g, "token_embedding", len(vocabulary), vocabulary.num_buckets, features)
         self.operations = embedding(self.g, "operation_embedding", len(self.template.operations))
         self.has_spans, self.has_tokens = "last" in self.template.fields, "token" in self.template.fields
-        self.anchored_at_last = config.span_anchor == "last"
         self.has_deletions = not NO_TOKEN.isdisjoint(self.template.operations)  # or others without a token
         self.outputs: Embedded | None = None
         if self.has_tokens:
@@ -182,12 +181,10 @@ class PointerGraph:
 
     def _fits(self, mask: Value, columns: Value, lengths: Value) -> Value:
         """Return (B, T, P) which operations fit each position."""
-        needed = np.array(min_tokens(self.template, self.anchored_at_last))
-        before = np.array(min_before(self.template, self.anchored_at_last))
+        needed = np.array(min_tokens(self.template))
         if not needed.any():
             return mask.unsqueeze(2)
-        fits = (lengths.unsqueeze(1) - columns).unsqueeze(2) >= self.g.constant(needed)
-        return fits & (columns.unsqueeze(1) >= self.g.constant(before)) if before.any() else fits
+        return (lengths.unsqueeze(1) - columns).unsqueeze(2) >= self.g.constant(needed)
 
     def _subwords(self) -> Subwords:
         g = self.g
@@ -247,10 +244,10 @@ class PointerGraph:
         """Return (B, H) what the planner reads about actions (B, F) that it has decided."""
         g, fields = self.g, self.template.fields
         values = {name: action.take(g.scalar(index, "int64"), axis=1) for index, name in enumerate(fields)}
-        position = values["last" if self.anchored_at_last else "first"] if self.has_spans else values["position"]
-        anchor = g.where(position.equal(DONE), 0, position // 4, "int64")
-        inputs = g.linear_2d(read.states.take_rows(anchor.unsqueeze(1)).squeeze(1), "edit_input")
-        operation = anchor * 0
+        position = values["first"] if "first" in values else values["position"]
+        first = g.where(position.equal(DONE), 0, position // 4, "int64")
+        inputs = g.linear_2d(read.states.take_rows(first.unsqueeze(1)).squeeze(1), "edit_input")
+        operation = first * 0
         if "operation" in values:
             index = np.zeros(max(Operation) + 1, np.int64)
             index[list(self.template.operations)] = np.arange(len(self.template.operations))
@@ -261,45 +258,42 @@ class PointerGraph:
         token = g.where((values["token"] % 4).equal(TOKEN), values["token"] // 4, PAD, "int64")
         return inputs + self.outputs.of(token)
 
-    def _other_end_logits(self, read: _Read, anchor: Value, operation: Value | None = None) -> Value:
-        """Return (B, E, T) logits of the other end of a span given its anchor and the operation (B, E)."""
+    def _last_logits(self, read: _Read, first: Value, operation: Value | None = None) -> Value:
+        """Return (B, E, T) logits of the last position given the first and the operation (B, E)."""
         g, size = self.g, self.config.hidden_size
-        operation = anchor * 0 if operation is None else operation
-        at_anchor = read.states.take_rows(anchor)
-        plan = read.plan.unsqueeze(1).expand(1, anchor.size(1), 1)
-        query = g.linear(g.concat([at_anchor, plan], 2), "last_query") * size**-0.5
+        operation = first * 0 if operation is None else operation
+        at_first = read.states.take_rows(first)
+        plan = read.plan.unsqueeze(1).expand(1, first.size(1), 1)
+        query = g.linear(g.concat([at_first, plan], 2), "last_query") * size**-0.5
         logits = query @ g.linear(read.states, "last_key").transpose(0, 2, 1)
         columns = read.columns
         operations, least = self.template.operations, min_span(self.template)
         apart = g.constant(np.array([least * (which == Operation.REPLACE) for which in operations])).take(operation)
         spanning = g.constant(np.array([which in SPANNING for which in operations])).take(operation).unsqueeze(2)
-        if self.anchored_at_last:
-            inside = columns <= (anchor - apart).unsqueeze(2)
-        else:
-            inside = (columns >= (anchor + apart).unsqueeze(2)) & (columns < read.lengths.unsqueeze(1, 2))
-        fits = (spanning & inside) | (~spanning & columns.equal(anchor.unsqueeze(2)))
+        inside = (columns >= (first + apart).unsqueeze(2)) & (columns < read.lengths.unsqueeze(1, 2))
+        fits = (spanning & inside) | (~spanning & columns.equal(first.unsqueeze(2)))
         return g.where(fits, logits, NEG_INF)
 
     def _token_logits(
-        self, read: _Read, anchor: Value, other: Value | None = None, operation: Value | None = None
+        self, read: _Read, first: Value, last: Value | None = None, operation: Value | None = None
     ) -> Value:
         """Return (B, E, X) logits: of V tokens, of the affix rules, and of T positions to copy from."""
         g, size = self.g, self.config.hidden_size
         assert self.outputs is not None
         bias = self._token_bias()
-        hidden = read.states.take_rows(anchor) @ g.weight("token_from_first.weight", transposed=True)
+        hidden = read.states.take_rows(first) @ g.weight("token_from_first.weight", transposed=True)
         hidden = hidden + g.linear_2d(read.plan, "token_from_plan", bias).unsqueeze(1)
         if operation is not None and len(self.template.operations) > 1:
             hidden = hidden + self.operations.of(operation)
-        if other is not None and self.has_spans:
-            hidden = hidden + read.states.take_rows(other) @ g.weight("token_from_last.weight", transposed=True)
+        if last is not None and self.has_spans:
+            hidden = hidden + read.states.take_rows(last) @ g.weight("token_from_last.weight", transposed=True)
         hidden = hidden.gelu()
         with g.once():
             output_bias = g.where(g.constant(self.allowed), g.weight("output_bias"), NEG_INF)
         parts = [hidden @ self.outputs.transposed + output_bias]
         if self.template.num_rules:
             transforming = np.array([which == Operation.TRANSFORM for which in self.template.operations])
-            transforms = g.constant(transforming).take(anchor * 0 if operation is None else operation).unsqueeze(2)
+            transforms = g.constant(transforming).take(first * 0 if operation is None else operation).unsqueeze(2)
             rules = g.where(transforms, g.linear(hidden, "rule_head"), NEG_INF)
             parts = [g.where(transforms, NEG_INF, parts[0]), rules]
         if self.template.copies:
@@ -343,11 +337,11 @@ class PointerGraph:
         log_prob, choice = read.positions.top_k(k)  # (B, E)
         width = read.ids.size(1)
         done = choice.equal(width if count == 1 else width * count)
-        parts = {"done": done, "anchor": g.where(done, 0, choice if count == 1 else choice // count, "int64")}
+        parts = {"done": done, "first": g.where(done, 0, choice if count == 1 else choice // count, "int64")}
         if count > 1:
             parts["operation"] = g.where(done, 0, choice % count, "int64")
         if self.has_spans:
-            more, parts["other"] = self._next_choice(self._other_end_logits(read, **_without_done(parts)), done, k)
+            more, parts["last"] = self._next_choice(self._last_logits(read, **_without_done(parts)), done, k)
             log_prob, parts = self._extend(log_prob, more, parts)
         if not self.has_tokens:
             best, order = log_prob.top_k(k)
@@ -369,11 +363,11 @@ class PointerGraph:
         return g.where(fixed.unsqueeze(2), certain, log_prob), choice
 
     def _extend(self, log_prob: Value, more: Value, parts: dict[str, Value]) -> tuple[Value, dict[str, Value]]:
-        """Combine every partial action (B, E) with every choice of the other end (B, E, K)."""
+        """Combine every partial action (B, E) with every choice of the last position (B, E, K)."""
         width = self.g.last_size(more)
         total = (log_prob.unsqueeze(2) + more).reshape(0, -1)
         wide = {
-            name: (part if name == "other" else part.unsqueeze(2).expand(1, 1, width)).reshape(0, -1)
+            name: (part if name == "last" else part.unsqueeze(2).expand(1, 1, width)).reshape(0, -1)
             for name, part in parts.items()
         }
         return total, wide
@@ -392,15 +386,13 @@ class PointerGraph:
     def _actions(self, parts: dict[str, Value]) -> Value:
         """Return the actions (B, K, F) that are made of these parts."""
         g = self.g
-        first, last = parts["anchor"], parts.get("other", parts["anchor"])
-        first, last = (last, first) if self.anchored_at_last else (first, last)
-        position = first * 4 + POSITION
+        position = parts["first"] * 4 + POSITION
         columns = {"position": position, "first": position}
         if self.has_spans:
-            columns["last"] = last * 4 + POSITION
+            columns["last"] = parts["last"] * 4 + POSITION
         if "operation" in self.template.fields:
             ids = g.constant(np.array([int(which) * 4 + OPERATION for which in self.template.operations]))
-            columns["operation"] = ids.take(parts["operation"] if "operation" in parts else parts["anchor"] * 0)
+            columns["operation"] = ids.take(parts["operation"] if "operation" in parts else parts["first"] * 0)
         if self.has_tokens:
             columns["token"] = parts["symbol"]
         if self.has_tokens and self.has_deletions:
@@ -418,16 +410,15 @@ class PointerGraph:
         g, count = self.g, len(self.template.operations)
         done = read.ids.size(1) * count
         edits = has_edit.equal(1)
-        anchor, other = (last, first) if self.anchored_at_last else (first, last)
-        position = g.where(edits, anchor * count + operation, done, "int64")
+        position = g.where(edits, first * count + operation, done, "int64")
         total = read.positions.take_along(position.unsqueeze(1)).squeeze(1)
-        anchor, other, operation, choice = (part.unsqueeze(1) for part in (anchor, other, operation, choice))
+        first, last, operation, choice = (part.unsqueeze(1) for part in (first, last, operation, choice))
         extra = total * 0.0
         if self.has_spans:
-            log_probs = self._other_end_logits(read, anchor, operation).log_softmax().squeeze(1)
-            extra = extra + log_probs.take_along(other).squeeze(1)
+            log_probs = self._last_logits(read, first, operation).log_softmax().squeeze(1)
+            extra = extra + log_probs.take_along(last).squeeze(1)
         if self.has_tokens:
-            log_probs = self._token_logits(read, anchor, other, operation).log_softmax().squeeze(1)
+            log_probs = self._token_logits(read, first, last, operation).log_softmax().squeeze(1)
             named = g.op("Max", choice, g.scalar(0, "int64"))
             token = log_probs.take_along(named)
             extra = extra + g.where(choice < 0, 0.0, token).squeeze(1)

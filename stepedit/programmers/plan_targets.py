@@ -20,8 +20,8 @@ from stepedit.editing.sequences import PAD, IntArray
 class PlanTargets(NamedTuple):
     """The plans of B states; positions are those in the current text."""
 
-    anchor: Tensor  # (B, K) position; of a span the end that is predicted first
-    other: Tensor  # (B, K) the other end of a span
+    first: Tensor  # (B, K) position
+    last: Tensor  # (B, K) last position of a span
     operation: Tensor  # (B, K) index into the template's operations
     token: Tensor  # (B, K) PAD if the edit inserts none
     rule: Tensor  # (B, K) the affix rule that makes the token; -1 if there is none
@@ -34,12 +34,7 @@ class PlanTargets(NamedTuple):
 
 
 def plan_targets(
-    states: States,
-    template: Template,
-    operation_index: IntArray,
-    plan_loss_weight: float,
-    alternatives: bool = False,
-    anchored_at_last: bool = False,
+    states: States, template: Template, operation_index: IntArray, plan_loss_weight: float, alternatives: bool = False
 ) -> PlanTargets:
     """Return the next edit and, where edits run from left to right and the plan counts, all edits after it.
 
@@ -58,6 +53,5 @@ def plan_targets(
     token_BK = np.where(edits.widths == 1, edits.tokens[:, :, 0], PAD)
     rule_BK = rules_of(edits, template, states.texts)
     last_BK = np.where(edits.widths == 2, edits.starts, np.maximum(edits.stops - 1, edits.starts))  # a swap has one end
-    ends = (last_BK, edits.starts) if anchored_at_last else (edits.starts, last_BK)
-    parts = [np.take_along_axis(part, edits_BK, 1) for part in (*ends, operation_BK, token_BK, rule_BK)]
+    parts = [np.take_along_axis(part, edits_BK, 1) for part in (edits.starts, last_BK, operation_BK, token_BK, rule_BK)]
     return PlanTargets(*map(torch.from_numpy, (*parts, decision_J < remaining_B[:, None], weights_BJ)))

@@ -83,7 +83,7 @@ class Pointer(PointerNetwork):
             return -self._optimal_log_prob(states.take(rows.numpy()), encoded, ids_BT, lengths_B).sum() / len(states)
         if self.order_free:
             return self._order_free_loss(states, rows, encoded, ids_BT, lengths_B)
-        whole = self._targets(states, self.plan_loss_weight)
+        whole = plan_targets(states, self.template, self.operation_index.cpu().numpy(), self.plan_loss_weight)
         total, plan = whole.weights.sum(), whole.take(rows, self.device)
         plan_BJH = self.plan_states(encoded, plan)
         logits_BJX = self.position_logits(encoded, plan_BJH, lengths_B)
@@ -101,10 +101,11 @@ class Pointer(PointerNetwork):
         That is the log of their positions' summed probability, and the mean loss of their other fields. Of edits with
         the same position and operation (two insertions) the first counts.
         """
-        plan = self._targets(states, 0.0, alternatives=True).take(rows, self.device)
+        index = self.operation_index.cpu().numpy()
+        plan = plan_targets(states, self.template, index, 0.0, alternatives=True).take(rows, self.device)
         plan_B1H = self.plan_states(encoded)
         log_prob_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0].log_softmax(1)
-        choice_BK, count = self._position_choice(plan), plan.anchor.shape[1]
+        choice_BK, count = self._position_choice(plan), plan.first.shape[1]
         repeated_BK = (choice_BK[:, :, None] == choice_BK[:, None]).tril(-1).any(2)
         has_edit_BK = plan.has_edit[:, :count] & ~repeated_BK
         next_BK = log_prob_BX.gather(1, torch.where(has_edit_BK, choice_BK, 0)).masked_fill(~has_edit_BK, NEG_INF)
@@ -117,25 +118,21 @@ class Pointer(PointerNetwork):
 
     def _position_choice(self, plan: PlanTargets) -> Tensor:
         """Return (B, K) the index of each edit's position and operation in `position_logits`."""
-        return plan.anchor * len(self.template.operations) + plan.operation
-
-    def _targets(self, states: States, plan_loss_weight: float, alternatives: bool = False) -> PlanTargets:
-        index = self.operation_index.cpu().numpy()
-        return plan_targets(states, self.template, index, plan_loss_weight, alternatives, self.anchored_at_last)
+        return plan.first * len(self.template.operations) + plan.operation
 
     def _field_loss(
         self, plan: PlanTargets, states_BTH: Tensor, plan_BJH: Tensor, ids_BT: Tensor, lengths_B: Tensor
     ) -> Tensor:
         """Return (B, J) the loss of the fields after the position."""
         row_E, decision_E = plan.has_edit.nonzero(as_tuple=True)
-        anchor_E, other_E, operation_E, token_E, rule_E = (part[row_E, decision_E] for part in plan[:5])
+        first_E, last_E, operation_E, token_E, rule_E = (part[row_E, decision_E] for part in plan[:5])
         plan_EH = plan_BJH[row_E, decision_E]
         loss_E = torch.zeros(len(row_E), device=self.device)
         if self.has_spans:
-            logits_ET = self.other_end_logits(states_BTH, row_E, anchor_E, plan_EH, operation_E, lengths_B)
-            loss_E = loss_E + cross_entropy(logits_ET, other_E, reduction="none")
+            logits_ET = self.last_logits(states_BTH, row_E, first_E, plan_EH, operation_E, lengths_B)
+            loss_E = loss_E + cross_entropy(logits_ET, last_E, reduction="none")
         if self.has_tokens:
-            positions = anchor_E, other_E if self.has_spans else None
+            positions = first_E, last_E if self.has_spans else None
             logits_EV = self.token_logits(states_BTH, row_E, positions, plan_EH, operation_E, self.copyable(ids_BT))
             choice_E = self.choice_of_token(token_E, rule_E, row_E, ids_BT)
             choice_E = torch.where(token_E == PAD, IGNORE_INDEX, choice_E)  # a deletion inserts none
@@ -245,7 +242,8 @@ class Pointer(PointerNetwork):
         """Return the summed log-probability of all fields."""
         ids_BT, lengths_B = self.tensors(states.texts)
         states_BTH, plan_BH, position_BX = self.read(ids_BT, lengths_B)
-        plan = self._targets(states, 0.0).take(torch.arange(len(states)), self.device)
+        targets = plan_targets(states, self.template, self.operation_index.cpu().numpy(), 0.0)
+        plan = targets.take(torch.arange(len(states)), self.device)
         target_B1 = torch.where(plan.has_edit, self._position_choice(plan), position_BX.shape[1] - 1)
         loss_B1 = self._field_loss(plan, states_BTH, plan_BH[:, None], ids_BT, lengths_B)
         return (position_BX.gather(1, target_B1) - loss_B1)[:, 0].cpu().numpy()

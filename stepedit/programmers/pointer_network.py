@@ -1,8 +1,7 @@
 """The network of the pointer programmer: encoder, planner, and heads for position, span and token.
 
-The fields of an action are predicted one given another: position and operation together, then the other end of a span,
-then the token. The position of a span, its anchor, is its first or its last one (`span_anchor`). What does not fit the
-text is masked.
+The fields of an action are predicted one given another: position and operation together, then the last position of a
+span, then the token. What does not fit the text is masked.
 
 Shapes: B states, T tokens with an end token behind the text, P operations, H hidden size, V vocabulary, K edits of a
 plan, J = K + 1 decisions (the last one is DONE), E edits of all plans.
@@ -35,16 +34,10 @@ NO_TOKEN = {Operation.DELETE, Operation.SWAP}
 IGNORE_INDEX = -100  # of cross_entropy
 
 
-def min_tokens(template: Template, anchored_at_last: bool = False) -> list[int]:
+def min_tokens(template: Template) -> list[int]:
     """Return how many tokens each operation needs from its position on."""
-    needed = {Operation.INSERT: 0, Operation.SWAP: 2}
-    needed |= {} if anchored_at_last else {Operation.REPLACE: min_span(template) + 1}
+    needed = {Operation.INSERT: 0, Operation.SWAP: 2, Operation.REPLACE: min_span(template) + 1}
     return [needed.get(which, 1) for which in template.operations]
-
-
-def min_before(template: Template, anchored_at_last: bool = False) -> list[int]:
-    """Return how many tokens each operation needs before its position."""
-    return [anchored_at_last * min_span(template) * (which == Operation.REPLACE) for which in template.operations]
 
 
 def min_span(template: Template) -> int:
@@ -57,7 +50,6 @@ class PointerNetwork(Programmer):
 
     allowed: Tensor  # (V,) tokens that an action may insert
     min_tokens: Tensor  # (P,) tokens needed from the position on
-    min_before: Tensor  # (P,) tokens needed before it
     operation_ids: Tensor  # (P,)
     operation_index: Tensor  # the inverse
     inserting: Tensor  # (P,) whether an operation inserts a token
@@ -80,7 +72,6 @@ class PointerNetwork(Programmer):
         self.position_head = nn.Linear(hidden, operations * hidden)
         self.done_head = nn.Linear(hidden, 1)
         self.operation_embedding = Embedding(operations, hidden)
-        self.anchored_at_last = config.span_anchor == "last"
         self.has_spans, self.has_tokens = "last" in self.template.fields, "token" in self.template.fields
         if self.has_spans:
             self.last_query, self.last_key = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, hidden)
@@ -111,8 +102,7 @@ class PointerNetwork(Programmer):
         index[list(operations)] = torch.arange(len(operations))
         constants = {
             "allowed": allowed,
-            "min_tokens": torch.tensor(min_tokens(self.template, self.anchored_at_last)),
-            "min_before": torch.tensor(min_before(self.template, self.anchored_at_last)),
+            "min_tokens": torch.tensor(min_tokens(self.template)),
             "spanning": torch.tensor([which in SPANNING for which in operations]),
             "min_spans": torch.tensor([min_span(self.template) * (which == Operation.REPLACE) for which in operations]),
             "transforming": torch.tensor([which == Operation.TRANSFORM for which in operations]),
@@ -168,24 +158,22 @@ class PointerNetwork(Programmer):
         inputs_BJH = self.start.expand(1, 1, -1)  # the same for all texts
         if plan is not None and plan.weights.shape[1] > 1:
             token_BK = torch.where(plan.rule >= 0, PAD, plan.token)  # a form is named by its rule
-            edits_BKH = self.plan_input(encoded, plan.anchor, plan.operation, token_BK)
+            edits_BKH = self.plan_input(encoded, plan.first, plan.operation, token_BK)
             inputs_BJH = torch.cat([inputs_BJH.expand(len(edits_BKH), -1, -1), edits_BKH], 1)
         states_BJH: Tensor = self.planner(inputs_BJH, encoded)[0]
         return states_BJH
 
-    def plan_input(self, encoded: EncoderOutput, anchor: Tensor, operation: Tensor, token: Tensor) -> Tensor:
+    def plan_input(self, encoded: EncoderOutput, first: Tensor, operation: Tensor, token: Tensor) -> Tensor:
         """Return (B, ..., H) what the planner reads about edits (B, ...) that it has decided."""
-        rows = torch.arange(len(anchor), device=self.device).view(-1, *[1] * (anchor.ndim - 1))
-        inputs = self.edit_input(encoded.states[rows, anchor]) + self.operation_embedding(operation)
+        rows = torch.arange(len(first), device=self.device).view(-1, *[1] * (first.ndim - 1))
+        inputs = self.edit_input(encoded.states[rows, first]) + self.operation_embedding(operation)
         return inputs + self.output_embedding(token) if self.has_tokens else inputs
 
     def position_logits(self, encoded: EncoderOutput, plan_BJH: Tensor, lengths_B: Tensor) -> Tensor:
         """Return (B, J, T*P+1) logits of every operation at every position, and of DONE, for each decision."""
         states_BTH = encoded.states
-        position_T = torch.arange(states_BTH.shape[1], device=self.device)
-        remaining_BT = lengths_B[:, None] - position_T
-        fits_BTP = (remaining_BT[:, :, None] >= self.min_tokens) & (position_T[:, None] >= self.min_before)
-        fits_BX = fits_BTP.flatten(1)
+        remaining_BT = lengths_B[:, None] - torch.arange(states_BTH.shape[1], device=self.device)
+        fits_BX = (remaining_BT[:, :, None] >= self.min_tokens).flatten(1)
         logits_BJX = self._position_products(plan_BJH, states_BTH) * states_BTH.shape[2] ** -0.5
         return torch.cat([logits_BJX.masked_fill(~fits_BX[:, None], NEG_INF), self.done_head(plan_BJH)], 2)
 
@@ -201,24 +189,22 @@ class PointerNetwork(Programmer):
         products_BQT = query_BQH @ states_BTH.transpose(1, 2) + bias_BQ1
         return products_BQT.view(batch, decisions, operations, -1).transpose(2, 3).flatten(2)
 
-    def other_end_logits(
+    def last_logits(
         self,
         states_BTH: Tensor,
         row_E: Tensor,
-        anchor_E: Tensor,
+        first_E: Tensor,
         plan_EH: Tensor,
         operation_E: Tensor,
         lengths_B: Tensor,
     ) -> Tensor:
-        """Return (E, T) logits of the other end of a span given its anchor; a single position has no choice."""
-        query_EH = self.last_query(torch.cat([states_BTH[row_E, anchor_E], plan_EH], 1)) * plan_EH.shape[1] ** -0.5
+        """Return (E, T) logits of the last position of a span given its first; a single position has no choice."""
+        query_EH = self.last_query(torch.cat([states_BTH[row_E, first_E], plan_EH], 1)) * plan_EH.shape[1] ** -0.5
         logits_ET = _row_products(query_EH, row_E, self.last_key(states_BTH))
         position_T = torch.arange(logits_ET.shape[1], device=self.device)
-        apart_E1 = self.min_spans[operation_E, None]
-        fits_ET = (position_T >= anchor_E[:, None] + apart_E1) & (position_T < lengths_B[row_E, None])
-        if self.anchored_at_last:
-            fits_ET = position_T <= anchor_E[:, None] - apart_E1
-        fits_ET = torch.where(self.spanning[operation_E, None], fits_ET, position_T == anchor_E[:, None])
+        least_E = first_E + self.min_spans[operation_E]
+        fits_ET = (position_T >= least_E[:, None]) & (position_T < lengths_B[row_E, None])
+        fits_ET = torch.where(self.spanning[operation_E, None], fits_ET, position_T == first_E[:, None])
         return logits_ET.masked_fill(~fits_ET, NEG_INF)
 
     def token_logits(
@@ -230,15 +216,15 @@ class PointerNetwork(Programmer):
         operation_E: Tensor,
         copyable_BT: Tensor | None,
     ) -> Tensor:
-        """Return (E, X) logits of what is inserted, given its anchor and, for a span, the other end.
+        """Return (E, X) logits of what is inserted, given its first and, for a span, its last position.
 
         That is one of V tokens, then one of the affix rules, then a token of one of T positions, copied.
         """
-        anchor_E, other_E = positions
-        hidden_EH = self.token_from_first(states_BTH[row_E, anchor_E]) + self.token_from_plan(plan_EH)
+        first_E, last_E = positions
+        hidden_EH = self.token_from_first(states_BTH[row_E, first_E]) + self.token_from_plan(plan_EH)
         hidden_EH = hidden_EH + self.operation_embedding(operation_E)
-        if other_E is not None:
-            hidden_EH = hidden_EH + self.token_from_last(states_BTH[row_E, other_E])
+        if last_E is not None:
+            hidden_EH = hidden_EH + self.token_from_last(states_BTH[row_E, last_E])
         hidden_EH = gelu(hidden_EH)
         logits_EV = (hidden_EH @ self.output_embedding.weight().T + self.output_bias).masked_fill(
             ~self.allowed, NEG_INF

@@ -126,7 +126,6 @@ def encoder_defaults(shape: EncoderShape, device: str) -> dict[str, Any]:
         "dropout": 0.1,
         "plan_loss_weight": 0.0,
         "edit_order": "any",
-        "span_anchor": "last",
         "precision": "bfloat16" if device == "cpu" and _multiplies_bfloat16() else "float32",
     }
 
