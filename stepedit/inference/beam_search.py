@@ -9,7 +9,8 @@ Finished sources leave the batch.
 With a confidence threshold, an edit below it is never applied. Its probability is added to that of stopping there, so a
 beam of one is greedy decoding with the same threshold.
 
-Shapes: B sources, R of them still searched, K states of each, C candidates of each, F fields of an action, T tokens.
+Shapes: B sources, R of them still searched, K states of each, L of all states that are followed (the others have a
+score of -inf and no text), C candidates of each source, F fields of an action, T tokens.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class BeamSearch:
         self.min_confidence, self.min_score = min_confidence, log(min_probability) if min_probability else NEG_INF
         size = len(sources)
         self.rows = np.arange(size)  # (R,) still searched
-        self.texts = sources.take(np.repeat(self.rows, beam_size))  # R*K
+        self.texts = sources  # L, source by source
         self.scores = np.full((size, beam_size), NEG_INF)  # (R, K)
         self.scores[:, 0] = 0.0  # at first there is one state
         self.seen = sources.keys()[:, None]  # (R, S) keys of states seen before
@@ -93,17 +94,21 @@ class BeamSearch:
 
     def extend(self, top_k: TopK) -> None:
         """Extend every state by one action."""
-        actions_XKF, log_probs_XK = top_k(self.texts, self.beam_size)
-        rows, k = len(self.rows), self.beam_size
-        log_probs_RKK, actions_RCF = log_probs_XK.reshape(rows, k, k), actions_XKF.reshape(rows, k * k, -1)
+        actions_LKF, log_probs_LK = top_k(self.texts, self.beam_size)
+        rows, k, followed_RK = len(self.rows), self.beam_size, self.scores > NEG_INF
+        log_probs_RKK = np.full((rows, k, k), NEG_INF)
+        log_probs_RKK[followed_RK] = log_probs_LK
+        actions_RKKF = np.full((rows, k, k, actions_LKF.shape[2]), DONE)
+        actions_RKKF[followed_RK] = actions_LKF
         confidence_RKK = np.exp(log_probs_RKK)
-        done_RKK = (actions_XKF == DONE).all(2).reshape(rows, k, k)
+        done_RKK = (actions_RKKF == DONE).all(3)
         stops_RKK = done_RKK | (confidence_RKK < self.min_confidence)
         stop_RK = np.logaddexp.reduce(np.where(stops_RKK, log_probs_RKK, NEG_INF), axis=2)
         unsure_RK = 2 * np.where(done_RKK, confidence_RKK, 0).sum(2) < np.exp(stop_RK)
         self._finish(self.scores + stop_RK, unsure_RK)
         scores_RKK = self.scores[:, :, None] + np.where(stops_RKK, NEG_INF, log_probs_RKK)
-        self._advance(actions_RCF, scores_RKK.reshape(rows, k * k), confidence_RKK.reshape(rows, k * k))
+        flat = (part.reshape(rows, k * k, *part.shape[3:]) for part in (actions_RKKF, scores_RKK, confidence_RKK))
+        self._advance(*flat)
         self._drop()
 
     def _finish(self, scores_RK: FloatArray, unsure_RK: BoolArray) -> None:
@@ -111,7 +116,7 @@ class BeamSearch:
         row, slot = (scores_RK > NEG_INF).nonzero()
         if not len(row):
             return
-        texts = self.texts.take(row * self.beam_size + slot)
+        texts = self.texts.take(self._index()[row, slot])
         valid = np.zeros(len(row), np.bool_)
         if self.verifier is not None:
             valid = self.verifier(self.sources.take(self.rows[row]), texts)
@@ -130,23 +135,32 @@ class BeamSearch:
     def _advance(self, actions_RCF: IntArray, scores_RC: FloatArray, confidence_RC: FloatArray) -> None:
         """Apply all actions and keep the most probable new states."""
         (rows, count), k = scores_RC.shape, self.beam_size
-        flat = actions_RCF.reshape(rows * count, -1)
-        result = step_batch(self.texts.take(np.repeat(np.arange(rows * k), k)), flat, self.template)
-        keys_RC = result.texts.keys().reshape(rows, count)
+        row, column = (scores_RC > NEG_INF).nonzero()
+        result = step_batch(self.texts.take(self._index()[row, column // k]), actions_RCF[row, column], self.template)
+        keys_RC, skipped_RC = np.zeros((rows, count), np.uint64), np.ones((rows, count), np.bool_)
+        keys_RC[row, column], skipped_RC[row, column] = result.texts.keys(), result.skipped
         old_RC = (keys_RC[:, :, None] == self.seen[:, None]).any(2)
-        scores_RC = np.where(result.skipped.reshape(rows, count) | old_RC, NEG_INF, scores_RC)
+        scores_RC = np.where(skipped_RC | old_RC, NEG_INF, scores_RC)
         order_RC = np.argsort(-scores_RC, axis=1, kind="stable")
         scores_RC, keys_RC = np.take_along_axis(scores_RC, order_RC, 1), np.take_along_axis(keys_RC, order_RC, 1)
         scores_RC = _merge(keys_RC, scores_RC)
         best_RK = np.argsort(-scores_RC, axis=1, kind="stable")[:, :k]
         chosen_RK = np.take_along_axis(order_RC, best_RK, 1)
         self.scores, keys_RK = np.take_along_axis(scores_RC, best_RK, 1), np.take_along_axis(keys_RC, best_RK, 1)
-        followed_RK = np.where(self.scores > NEG_INF, keys_RK, self.seen[:, :1])  # what is not followed was not seen
-        self.seen = np.concatenate([self.seen, followed_RK], 1)
-        at = (np.arange(rows)[:, None] * count + chosen_RK).ravel()
-        self.texts = result.texts.take(at)
+        followed_RK = self.scores > NEG_INF
+        self.seen = np.concatenate([self.seen, np.where(followed_RK, keys_RK, self.seen[:, :1])], 1)
+        at_RC = np.zeros((rows, count), np.int64)
+        at_RC[row, column] = np.arange(len(row))
+        self.texts = result.texts.take(np.take_along_axis(at_RC, chosen_RK, 1)[followed_RK])
+        actions_RKF = np.take_along_axis(actions_RCF, chosen_RK[:, :, None], 1)
         confidence_RK = np.take_along_axis(confidence_RC, chosen_RK, 1)
-        self.history.append(Round(self.rows, chosen_RK // k, flat[at].reshape(rows, k, -1), confidence_RK))
+        self.history.append(Round(self.rows, chosen_RK // k, actions_RKF, confidence_RK))
+
+    def _index(self) -> IntArray:
+        """Return (R, K) where the text of each state is; only of those that are followed."""
+        followed_RK = self.scores > NEG_INF
+        index: IntArray = (np.cumsum(followed_RK) - 1).reshape(followed_RK.shape)
+        return index
 
     def _drop(self) -> None:
         """Remove sources that are accepted, have no state left or, without a verifier, cannot improve."""
@@ -154,8 +168,8 @@ class BeamSearch:
         active = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & (bound >= self.min_score)
         if self.verifier is None:
             active &= bound > self.finished.scores[self.rows]
+        self.texts = self.texts.take(np.repeat(active, (self.scores > NEG_INF).sum(1)))
         self.rows, self.scores, self.seen = self.rows[active], self.scores[active], self.seen[active]
-        self.texts = self.texts.take(np.repeat(active, self.beam_size))
 
     def outcomes(self, trace: bool) -> list[Outcome]:
         """Return the outcome of each source; where nothing is finished, the most probable state."""
@@ -163,7 +177,7 @@ class BeamSearch:
         for index, row in enumerate(self.rows.tolist()):
             if self.finished.scores[row] == NEG_INF:
                 slot = int(best[index])
-                self.finished.texts[row] = tuple(self.texts.take([index * self.beam_size + slot]).rows()[0])
+                self.finished.texts[row] = tuple(self.texts.take([self._index()[index, slot]]).rows()[0])
                 self.finished.ends[row] = len(self.history), slot
         ends = zip(self.finished.scores.tolist(), self.finished.ends.tolist(), strict=True)
         for row, (score, (rounds, slot)) in enumerate(ends):

@@ -41,7 +41,7 @@ class Keep:
 
     def has_all(self, text: str) -> bool:
         """Whether each word of a text belongs to the list; words are what stands between spaces."""
-        return all(word in self for word in text.split())
+        return all(map(self.__contains__, text.split()))
 
 
 def read_words(path: Path) -> list[str]:

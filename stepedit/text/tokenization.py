@@ -74,6 +74,8 @@ def continues_word(character: str) -> bool:
 
 def fold(text: str) -> str:
     """Return a text normalized for lookup: case, apostrophes and combining marks folded."""
+    if text.isascii():  # most words: nothing to normalize
+        return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold().replace("’", "'"))
 
 

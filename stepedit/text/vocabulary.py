@@ -113,6 +113,11 @@ class OpenVocabulary(Vocabulary):
         """Return the token of an id, known or not."""
         return self.tokens[index] if index < len(self.tokens) else self._names[index]
 
+    def text(self, ids: Iterable[int]) -> str:
+        """Return the text of some ids, known or not."""
+        known, unknown, size = self.tokens, self._names, len(self.tokens)  # beam search asks for thousands of texts
+        return self.join([known[index] if index < size else unknown[index] for index in ids])
+
     def opened(self) -> Self:
         """Return a vocabulary with the same known tokens and no unknown ones yet."""
         return type(self)(self.tokens, self.level)

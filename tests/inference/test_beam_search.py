@@ -218,8 +218,20 @@ def test_the_verifier_decides_and_accepted_sources_leave_the_batch() -> None:
 
     outcomes = search(sources, policy.top_k, task.template, max_steps=4, beam_size=50, verifier=verifier)
     assert [len(outcome.tokens) for outcome in outcomes] == list(lengths.values())
-    assert policy.batch_sizes == sorted(policy.batch_sizes, reverse=True)
-    assert policy.batch_sizes[-1] < policy.batch_sizes[0]
+    all_states = RandomPolicy(task, num_actions=4)
+    search(sources, all_states.top_k, task.template, 4, 50, lambda _, texts: np.zeros(len(texts), np.bool_))
+    assert policy.batch_sizes[:2] == all_states.batch_sizes[:2]
+    assert policy.batch_sizes[2] < all_states.batch_sizes[2]
+    assert len(policy.batch_sizes) == 3 < len(all_states.batch_sizes)
+
+
+def test_only_states_that_can_be_followed_are_predicted_for() -> None:
+    task = TASKS["aor"](numbers=4, length=3)
+    policy = RandomPolicy(task, num_actions=4)
+    sources = task.vocabulary.encode(["2 3 4", "5 4 3"])
+    search(sources, policy.top_k, task.template, max_steps=2, beam_size=50)
+    assert policy.batch_sizes[0] == 2, "at first there is one state of each source"
+    assert policy.batch_sizes[1] <= 2 * 3, "and then one for each action other than DONE"
 
 
 def test_a_text_that_returns_is_followed_once() -> None:
