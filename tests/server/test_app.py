@@ -160,6 +160,17 @@ def test_a_response_may_have_4_megabytes(
     assert post(make_app(store), text="3 2").status_code == status
 
 
+def test_the_page_is_served_at_the_root(app: RequestLimits) -> None:
+    page = call(app, lambda client: client.get("/"))
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "app.js" in page.text
+
+
+@pytest.mark.parametrize(("size", "status"), [(200, 404), (201, 422)])
+def test_the_name_of_a_model_has_at_most_200_characters(app: RequestLimits, size: int, status: int) -> None:
+    assert post(app, text="3 2", model="m" * size).status_code == status
+
+
 def test_the_description_has_the_errors_of_every_path(app: RequestLimits) -> None:
     paths = call(app, lambda client: client.get("/openapi.json")).json()["paths"]
     assert set(paths["/api/edit"]["post"]["responses"]) == {"200", "404", "408", "413", "422", "429", "503"}
