@@ -32,7 +32,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 OUT = Path(os.environ.get("STEPEDIT_MUTATION", ROOT / ".mutation"))
 ROOMS = ("editing", "evaluation", "inference", "server")
-TESTED = [f"tests/{room}" for room in (*ROOMS, "methods", "tasks")]
+# graphs are tested beside the networks that they are made of
+TESTED = [*(f"tests/{room}" for room in (*ROOMS, "methods", "tasks")), "tests/programmers/test_graphs.py"]
 LEFT_OUT_TESTS = ["tests/server/test_page.py"]  # needs a browser
 KEPT_FIXTURES = ("runs",)  # trained once, not for every mutant
 MAX_TEST_SECONDS, MAX_SECONDS, MAX_TESTS = 2.5, 8.0, 80

@@ -11,6 +11,17 @@ from stepedit.text.lexicon import Lexicon
 METHOD, LEXICON = Recurrence(ParallelText()), Lexicon(["word"])
 
 
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("beam_size", 1, 100), ("min_confidence", 0, 1), ("edits_per_step", 0, 64)]
+)
+def test_every_number_has_bounds(name: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert getattr(Decoding(**{name: value}), name) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(UserError, match=f"^{name}: .*, not {value}$"):
+            Decoding(**{name: value})
+
+
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_the_tuned_threshold_holds_for_every_beam(beam_size: int) -> None:
     assert resolve(Decoding(beam_size=beam_size), METHOD, tuned=0.7).min_confidence == 0.7

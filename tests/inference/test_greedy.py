@@ -115,6 +115,16 @@ def test_an_edit_below_the_minimum_confidence_is_not_applied() -> None:
     assert edited.tokens == (1, 4)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_an_edit_that_is_as_confident_as_asked_for_is_applied_and_done_needs_no_confidence(size: int) -> None:
+    sources, method = Sequences.from_rows([[4]] * size), recurrence(TEMPLATES["insert"])
+    policy = ScriptedPolicy([(POSITION(0), TOKEN(1))], probability=0.5)
+    edited = run(sources, policy, method, min_confidence=0.5, max_steps=1)
+    assert [outcome.tokens for outcome in edited] == [(1, 4)] * size
+    done = run(sources, ScriptedPolicy([(DONE, DONE)], probability=0.1), method, min_confidence=0.5)
+    assert [(outcome.tokens, outcome.stop_reason) for outcome in done] == [((4,), "done")] * size
+
+
 def test_the_reason_of_each_text_of_a_batch_is_its_own() -> None:
     insert, done, beyond = (POSITION(0), TOKEN(1)), (DONE, DONE), (POSITION(99), TOKEN(1))
 

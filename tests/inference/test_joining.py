@@ -122,6 +122,19 @@ def test_a_swap_across_a_seam_is_made_once() -> None:
         assert names_of(LINES, edit(LINES, names, rule)) == list(WORDS[:130])
 
 
+@pytest.mark.parametrize(("first", "last"), [(30, 56), (44, 70), (50, 60), (56, 57), (60, 85)])
+def test_all_that_windows_share_can_be_deleted(first: int, last: int) -> None:
+    deleted = set(WORDS[first:last])
+
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        found = next((index for index, name in enumerate(names) if name in deleted), None)
+        return None if found is None else (operation(Operation.DELETE), position(found), position(found))
+
+    outcome = edit(LINES, list(WORDS[:130]), rule, trace=True)
+    assert names_of(LINES, outcome) == [name for name in WORDS[:130] if name not in deleted]
+    assert len(outcome.trace) == last - first
+
+
 @pytest.mark.parametrize("at", [10, 50, 56, 63, 64, 100])
 def test_windows_that_were_rewritten_as_a_whole_are_joined_edit_by_edit(at: int) -> None:
     """A single-pass method rewrites its window; where two windows share a change, it is made once."""

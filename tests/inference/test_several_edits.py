@@ -111,3 +111,15 @@ def test_a_model_with_a_word_list_makes_one_edit_at_a_time() -> None:
     with pytest.raises(UserError, match="one edit at a time"):
         editor.edit(["a catagory"], Decoding(edits_per_step=2))
     assert editor.edit(["a catagory"], Decoding(edits_per_step=0))[0].text == "a category"
+
+
+@pytest.mark.parametrize(("sure", "threshold", "looks"), [(0.6, 0.0, 2), (0.6, 0.7, 4), (0.5, 0.0, 2), (0.4, 0.0, 4)])
+def test_an_edit_of_a_plan_is_made_without_another_look_if_it_is_sure_enough(
+    sure: float, threshold: float, looks: int
+) -> None:
+    sources = Sequences.from_rows([[1, 2, 2]])
+    with_threshold = [threshold] if threshold else []  # without one, more likely than not
+    planned = PlannedEdits(Planner(sure), TEMPLATE, 4, *with_threshold)  # type: ignore[arg-type]
+    (outcome,) = greedy.run(sources, planned, recurrence(TEMPLATE))
+    assert (outcome.tokens, outcome.steps, outcome.stop_reason) == ((6, 1, 7, 7), 3, "done")
+    assert planned.looks == looks

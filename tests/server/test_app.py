@@ -25,7 +25,7 @@ from hypothesis.errors import Unsatisfiable
 
 from stepedit.cli.serve import listen
 from stepedit.errors import UserError
-from stepedit.inference.editor import Editor
+from stepedit.inference.editor import Editor, EditResult
 from stepedit.server.app import ServerLimits, make_app
 from stepedit.server.middleware import INTERVAL, RequestLimits
 from stepedit.server.model_store import ModelStore
@@ -152,6 +152,32 @@ def test_a_request_may_have_512_kilobytes(store: ModelStore, more: int, status: 
     assert response.status_code == status
 
 
+@pytest.mark.parametrize(("size", "status"), [(4_190_000, 200), (4_200_000, 413)])
+def test_a_response_may_have_4_megabytes(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch, size: int, status: int
+) -> None:
+    monkeypatch.setattr(Editor, "edit", lambda *_, **__: [EditResult("3 2", "x" * size, "done", None)])
+    assert post(make_app(store), text="3 2").status_code == status
+
+
+def test_the_page_is_served_at_the_root(app: RequestLimits) -> None:
+    page = call(app, lambda client: client.get("/"))
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "app.js" in page.text
+
+
+@pytest.mark.parametrize(("size", "status"), [(200, 404), (201, 422)])
+def test_the_name_of_a_model_has_at_most_200_characters(app: RequestLimits, size: int, status: int) -> None:
+    assert post(app, text="3 2", model="m" * size).status_code == status
+
+
+def test_the_description_has_the_errors_of_every_path(app: RequestLimits) -> None:
+    paths = call(app, lambda client: client.get("/openapi.json")).json()["paths"]
+    assert set(paths["/api/edit"]["post"]["responses"]) == {"200", "404", "408", "413", "422", "429", "503"}
+    for path in ("/api/tasks/{name}/example", "/api/models/{name}/example", "/api/runs/{name}"):
+        assert set(paths[path]["get"]["responses"]) == {"200", "404", "422"}
+
+
 def test_an_endless_body_without_a_declared_size_is_refused(app: RequestLimits) -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
@@ -252,7 +278,7 @@ def test_watched_runs_list_their_validations(store: ModelStore, runs: Path) -> N
 @pytest.mark.parametrize(
     ("limits", "last", "epochs"),
     [
-        ({"max_epochs": 60}, {"epoch": 20, "step": 160, "total_steps": 480}, 60),
+        ({"max_epochs": 60}, {"epoch": 20, "step": 160, "total_steps": 400}, 60),
         ({"max_epochs": 60, "max_steps": 320}, {"epoch": 20, "step": 160, "total_steps": 320}, 40),
         ({"max_epochs": None, "max_minutes": 3.0}, {"epoch": 20, "step": 160, "total_steps": 321}, 41),
         ({"max_epochs": 60, "max_minutes": 3.0}, None, 0),
@@ -297,9 +323,9 @@ def test_examples_are_those_of_the_default_setting_of_a_task_and_of_a_models_own
     assert get("/api/tasks/aor/example").status_code == 200
     assert (get("/api/tasks/aro/example").status_code, "'aor'" in get("/api/tasks/aro/example").text) == (404, True)
     assert get("/api/models/nothing/example").status_code == 404
-    largest, too_large = (get(f"/api/tasks/sort/example?seed={seed}") for seed in (2**63 - 1, 2**63))
-    assert (largest.status_code, too_large.status_code) == (200, 422)
-    assert get("/api/tasks/sort/example?seed=-1").status_code == 422
+    for path in ("/api/tasks/sort/example", "/api/models/recurrence/example"):
+        codes = [get(f"{path}?seed={seed}").status_code for seed in (-1, 0, 2**63 - 1, 2**63)]
+        assert codes == [422, 200, 200, 422]
 
 
 def test_a_model_of_text_has_no_examples() -> None:

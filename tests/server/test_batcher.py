@@ -148,6 +148,30 @@ def test_what_was_not_begun_in_time_is_never_edited() -> None:
     assert [texts for texts, _ in editor.calls] == [["a"]]
 
 
+def test_requests_behind_one_that_nobody_waits_for_any_more_are_answered() -> None:
+    editor = Recording()
+    batcher = make(editor)
+
+    async def send() -> list[Any]:
+        now = asyncio.get_running_loop().time()
+        limits = [(GATE, "gate", 10.0), (KEY, "a", 0.3), (KEY, "b", 10.0), (KEY, "c", 10.0)]
+        work = [
+            asyncio.create_task(batcher.edit(key, [text], now + seconds, lambda: None, joined))
+            for key, text, seconds in limits
+        ]
+        await asyncio.wait([work[1]])
+        while len(batcher.queue) < 3:
+            await asyncio.sleep(0.01)
+        editor.gate.set()
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    found = asyncio.run(asyncio.wait_for(send(), 10))
+    batcher.close()
+    assert [type(found[1]), *found[2:]] == [TimeoutError, b"B", b"C"]
+    assert [texts for texts, _ in editor.calls] == [["b", "c"]]
+    assert batcher.load == 0
+
+
 def test_a_request_that_fails_its_check_is_not_edited_and_others_are() -> None:
     editor = Recording()
     batcher = make(editor)
