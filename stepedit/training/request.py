@@ -12,7 +12,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from stepedit.config import (
@@ -113,6 +112,8 @@ def _encoder(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def encoder_defaults(shape: EncoderShape, device: str) -> dict[str, Any]:
     """Return the defaults for a pretrained encoder: fine-tuning takes a small rate, few epochs and small batches."""
+    from stepedit.programmers.runtime import multiplies_bfloat16
+
     return {
         "hidden_size": shape.hidden_size,
         "num_heads": shape.num_heads,
@@ -126,14 +127,8 @@ def encoder_defaults(shape: EncoderShape, device: str) -> dict[str, Any]:
         "dropout": 0.1,
         "plan_loss_weight": 0.0,
         "edit_order": "any",
-        "precision": "bfloat16" if device == "cpu" and _multiplies_bfloat16() else "float32",
+        "precision": "bfloat16" if device == "cpu" and multiplies_bfloat16() else "float32",
     }
-
-
-def _multiplies_bfloat16() -> bool:
-    """Whether this processor has instructions for it; then a step takes three fifths of the time."""
-    capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def default_mode(values: Mapping[str, Any]) -> Mode:
