@@ -49,10 +49,10 @@ def test_of_several_references_one_is_drawn_for_each_text() -> None:
 
 
 def test_a_draw_has_one_reference_and_the_score_is_the_mean_of_the_draws() -> None:
-    # with the first reference the score is 1, with the second one 0; of both together it would be 0.80
-    assert gleu(["x"], [["a b c d", "p q r s"]], ["a b c d"])[0] == pytest.approx(0.5, abs=0.07)
-    # 500 draws can't be told from 1 / 3 by more
-    assert gleu(["x"], [["a b c d", "p q r s", "t u v w"]], ["a b c d"])[0] == pytest.approx(1 / 3, abs=0.07)
+    # with the first reference the score is 1, with the second one 0; of both together it is 0.5 * exp(1 - 12 / 8)
+    two, three = ["a b c d", "p q r s t u v w"], ["a b c d", "p q r s", "t u v w"]
+    assert gleu(["x"], [two], ["a b c d"])[0] == pytest.approx(1 / 2, abs=0.07)
+    assert gleu(["x"], [three], ["a b c d"])[0] == pytest.approx(1 / 3, abs=0.07)
 
 
 def test_texts_of_a_single_word_have_a_score() -> None:
