@@ -124,7 +124,7 @@ def encoder_defaults(shape: EncoderShape, device: str) -> dict[str, Any]:
         "weight_decay": 0.01,
         "warmup_steps": 100,
         "ema_decay": 0.995,
-        "dropout": 0.1,
+        "dropout": 0.2,
         "plan_loss_weight": 0.0,
         "edit_order": "any",
         "precision": "bfloat16" if device == "cpu" and multiplies_bfloat16() else "float32",
