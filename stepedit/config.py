@@ -187,6 +187,10 @@ class TrainingConfig(BaseModel):
             self.encoder_shape.hidden_size,
         ):
             raise ValueError("with a pretrained encoder, architecture is transformer and hidden_size the encoder's")
+        if self.encoder_shape and self.frozen_layers > self.encoder_shape.num_layers:
+            raise ValueError(f"frozen_layers: the encoder has {self.encoder_shape.num_layers} layers")
+        if self.edit_order == "any" and (self.programmer != "pointer" or self.oracle == "dynamic"):
+            raise ValueError("edit_order any needs the pointer programmer and the static oracle")
         if (self.encoder is None) != (self.encoder_shape is None):
             raise ValueError("encoder and encoder_shape belong together")
         if self.architecture == "transformer" and self.dropout_per_token:

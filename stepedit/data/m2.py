@@ -22,7 +22,8 @@ from stepedit.editing.edits import Edit, apply_spans, edit_spans
 from stepedit.errors import DataError
 from stepedit.files import read_lines
 
-NOOP, NOTHING, UNKNOWN = "noop", "-NONE-", "UNK"
+NOOP, NOTHING, OTHER = "noop", "-NONE-", "OTHER"
+UNKNOWN = "UNK"  # ERRANT's type of an edit that it can detect and not correct
 SEPARATOR, ALTERNATIVES = "|||", "||"
 EDIT = re.compile(r"A (-?\d{1,9}) (-?\d{1,9})\|\|\|(.*?)\|\|\|(.*)\|\|\|(.*?)\|\|\|(.*?)\|\|\|(\d{1,9})\s*", re.DOTALL)
 
@@ -108,9 +109,15 @@ def format_m2(source: str, references: Iterable[str]) -> str:
     lines = [f"S {' '.join(tokens)}"]
     for annotator, reference in enumerate(references):
         edits = edit_spans(tokens, reference.split())
-        lines += [_edit_line(edit.start, edit.stop, UNKNOWN, edit.tokens, annotator) for edit in edits]
+        lines += [_edit_line(edit.start, edit.stop, _kind(edit), edit.tokens, annotator) for edit in edits]
         lines += [] if edits else [_edit_line(-1, -1, NOOP, [NOTHING], annotator)]
     return "".join(f"{line}\n" for line in [*lines, ""])
+
+
+def _kind(edit: Edit[str]) -> str:
+    """Return the type of an edit as ERRANT names it: missing, unnecessary or replaced; scorers leave `UNK` out."""
+    letter = "M" if edit.start == edit.stop else "R" if edit.tokens else "U"
+    return f"{letter}:{OTHER}"
 
 
 def _edit_line(start: int, stop: int, kind: str, tokens: Sequence[str], annotator: int) -> str:

@@ -65,9 +65,12 @@ class Lines:
         return Lines(sources, targets, self.file, [numbers[row] for row in rows], groups)
 
     def stripped(self) -> Lines:
-        """Return the pairs without white space at both ends of texts."""
+        """Return the pairs without white space at both ends of texts, and without those that had nothing else."""
         sources, targets = ([text.strip() for text in side] for side in (self.sources, self.targets))
-        return replace(self, sources=sources, targets=targets)
+        rows = [row for row, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
+        if not rows:
+            raise DataError(f"{self.file}: there is nothing but white space")
+        return replace(self, sources=sources, targets=targets).take(rows)
 
     def texts(self) -> Lines:
         """Return one pair for each text: its source and its first reference."""

@@ -175,6 +175,8 @@ def summary(
     with_chrf: bool = False,
 ) -> Metrics:
     """Return all metrics with their 95 % intervals (chrF has none); `counts` (B, 3) are those of `count_words`."""
+    if not predictions:
+        raise ValueError("there are no texts to score")
     counts = count_words(sources, references, predictions) if counts is None else counts
     exact = sum(text in texts for texts, text in zip(references, predictions, strict=True)) / max(1, len(predictions))
     parts: Metrics = {"exact": (exact, *wilson(exact, len(predictions))), **rates(counts)}

@@ -172,6 +172,10 @@ class Editor:
     def resolve(self, decoding: Decoding | None = None) -> Decoding:
         """Return a decoding with its threshold filled in; UserError if the model does not support it."""
         resolved = resolve(decoding or Decoding(), self.method, self.min_confidence)
+        if resolved.searches and self.run.training.edit_order == "any":
+            raise UserError(
+                "beam search and lexicons need a model with an order of edits, and this one makes them in any"
+            )
         if resolved.edits_per_step > 1 and self.keep is not None:
             raise UserError("this model has a list of words, which it searches with a beam, one edit at a time")
         if resolved.edits_per_step > 1 and not self.policy.plans:

@@ -370,7 +370,7 @@ def read_tuned(folder: Path) -> float:
 def read_tokenizer(folder: Path, run: RunSettings) -> SubwordTokenizer | None:
     """Return the subword tokenizer of a model with a pretrained encoder; None for others."""
     shape = run.training.encoder_shape
-    return None if shape is None else SubwordTokenizer(folder / TOKENIZER, shape.max_length)
+    return None if shape is None else SubwordTokenizer(folder / TOKENIZER, shape.max_length, shape.vocab_size)
 
 
 def read_keep(folder: Path) -> Keep | None:

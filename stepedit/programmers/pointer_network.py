@@ -90,7 +90,7 @@ class PointerNetwork(Programmer):
         self.vocabulary: Vocabulary = vocabulary  # that names the ids of the texts
         self.reader: SubwordReader | None = None
         if config.encoder_shape is not None:
-            self.max_subwords = config.encoder_shape.max_length
+            self.max_subwords, self.num_subwords = config.encoder_shape.max_length, config.encoder_shape.vocab_size
             self.bert.freeze(config.frozen_layers)
             nn.init.zeros_(self.token_embedding.table)  # what is added to the encoder's states
 
@@ -122,7 +122,7 @@ class PointerNetwork(Programmer):
 
     def read_tokenizer(self, path: Path) -> None:
         """Use the subword tokenizer of a file."""
-        self.reader = SubwordReader(SubwordTokenizer(path, self.max_subwords), self.vocabulary)
+        self.reader = SubwordReader(SubwordTokenizer(path, self.max_subwords, self.num_subwords), self.vocabulary)
 
     def load_encoder(self, folder: Path) -> None:
         """Start from the weights of a pretrained encoder; tokens to insert from its embeddings of their subwords."""

@@ -40,7 +40,7 @@ def read_shape(folder: Path) -> EncoderShape:
     path = folder / CONFIG
     config: Any = read_json(path)
     kind = config.get("model_type") if isinstance(config, dict) else None
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise UserError(f"{path}: an encoder of the family {' or '.join(FAMILIES)} is needed, not {kind!r}")
     if config.get("is_decoder") or config.get("hidden_act", "gelu") != "gelu":
         raise UserError(f"{path}: not an encoder with gelu activations")
@@ -50,7 +50,10 @@ def read_shape(folder: Path) -> EncoderShape:
     names |= {"num_attention_heads": "num_heads", "intermediate_size": "intermediate_size"}
     names |= {"max_position_embeddings": "num_positions", "type_vocab_size": "type_vocab_size"}
     values = {ours: config[theirs] for theirs, ours in names.items() if theirs in config}
-    first = config.get("pad_token_id", 1) + 1 if FAMILIES[kind] else 0
+    padding = config.get("pad_token_id", 1) if FAMILIES[kind] else -1
+    if not isinstance(padding, int):
+        raise UserError(f"{path}: pad_token_id is a number, not {padding!r}")
+    first = padding + 1
     values |= {"first_position": first, "layer_norm_eps": config.get("layer_norm_eps", 1e-12)}
     with located(str(path)):
         return checked(EncoderShape, values)

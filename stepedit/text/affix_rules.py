@@ -44,6 +44,8 @@ class AffixRule:
         removed, added = (first, second) if at_end else (second.removesuffix("-"), first)
         if not plus or not removed.isascii() or not removed.isdecimal() or int(removed) > MAX_REMOVED:
             raise DataError(f"{text!r} is not an affix rule, such as -1+ies")
+        if len(added) > MAX_ADDED or (added and not added.isalpha()):
+            raise DataError(f"{text!r} is not an affix rule: it adds at most {MAX_ADDED} letters")
         return cls(int(removed), added, at_end)
 
     def apply(self, token: str) -> str | None:

@@ -13,6 +13,7 @@ A pattern is searched line by line, and only in lines that are not too long. A l
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -193,13 +194,13 @@ _ADDRESSES = re.compile(
     r"""(?:[a-z][a-z0-9+.-]{0,30}://|www\.)[^\s<>"`]+    # https://example.org/a?b=c
     |   (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+         # ann@example.org
     |   (?<![\w\\])[a-z]:\\[^\s<>"|?*]+                  # C:\Users\ann
-    |   (?<![\w.@~/-])(?:~|\.{0,2})/?[\w.@+-]*(?:/[\w.@+-]+)+/?   # src/main.py, ~/notes, /etc/hosts
+    |   (?<![\w.@~/+-])(?:~|\.{0,2})/?[\w.@+-]*(?:/[\w.@+-]+)+/?   # src/main.py, ~/notes, /etc/hosts
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_BACKTICKS = re.compile("`+")
 _CODE = re.compile(
-    r"""(`+)(?!`)[^\n]+?(?<!`)\1(?!`)                    # `x = 1`
-    |   (?<![\w.])\w+(?:\.[a-z_]\w*)+(?:\(\))?           # os.path.join()
+    r"""(?<![\w.])\w+(?:\.[a-z_]\w*)+(?:\(\))?           # os.path.join()
     |   (?<!\w)\w*(?:\d|[^\W_]_|_[^\W_])\w*(?:[.,:/–-]\w*\d\w*)*(?:%|\(\))?   # 1,250.75 2024-05-01 utf8 foo_bar()
     |   (?<!\w)\w+\(\)                                   # main()
     |   (?<!\w)[^\W\d_]*[a-z][A-Z]\w*                    # camelCase
@@ -211,4 +212,24 @@ _CODE = re.compile(
 def code_spans(text: str) -> list[Span]:
     """Return the spans of addresses, paths, code in backticks, identifiers and numbers."""
     addresses = [(start, start + len(text[start:end].rstrip(_CLOSING))) for start, end in _found(_ADDRESSES, text)]
-    return merged([*addresses, *_found(_CODE, text)])
+    return merged([*addresses, *_found(_CODE, text), *_in_backticks(text)])
+
+
+def _in_backticks(text: str) -> Iterator[Span]:
+    """Yield the spans of code in backticks: from one run of them to the next of the same length, in one line."""
+    begin = 0
+    for line in text.splitlines(keepends=True):
+        runs = [found.span() for found in _BACKTICKS.finditer(line)]
+        same: dict[int, list[int]] = {}
+        for index, (start, end) in enumerate(runs):
+            same.setdefault(end - start, []).append(index)
+        index = 0
+        while index < len(runs):
+            start, end = runs[index]
+            others = same[end - start]
+            place = bisect_right(others, index)
+            if place < len(others):
+                index = others[place]
+                yield begin + start, begin + runs[index][1]
+            index += 1
+        begin += len(line)

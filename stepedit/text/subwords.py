@@ -35,7 +35,7 @@ class SubwordBatch(NamedTuple):
 class SubwordTokenizer:
     """The tokenizer of a pretrained encoder."""
 
-    def __init__(self, path: Path, max_length: int) -> None:
+    def __init__(self, path: Path, max_length: int, vocab_size: int | None = None) -> None:
         try:
             from tokenizers import Tokenizer
         except ImportError:
@@ -48,23 +48,22 @@ class SubwordTokenizer:
             raise DataError(f"{path}: damaged (not a tokenizer)") from None
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length)
+        largest = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+        if vocab_size is not None and largest >= vocab_size:
+            raise DataError(f"{path}: it has subword {largest}, and the encoder has embeddings for {vocab_size} only")
         if len(self._tokenizer.encode("").ids) < MIN_SPECIAL:
             raise DataError(f"{path}: its tokenizer puts no symbols around a text; an encoder such as BERT's does")
-
-    @property
-    def size(self) -> int:
-        """The number of subwords, added ones included."""
-        return int(self._tokenizer.get_vocab_size())
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the subwords of texts, without symbols around them."""
         return [found.ids for found in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    def read(self, pieces: Sequence[Sequence[str]]) -> SubwordBatch:
-        """Return the subwords of texts, given what each token contributes to its text."""
+    def read(self, pieces: Sequence[Sequence[str]], num_tokens: int = 0) -> SubwordBatch:
+        """Return the subwords of texts, given what each token contributes to it; T is at least `num_tokens` + 1."""
         found = self._tokenizer.encode_batch(["".join(parts) for parts in pieces])
         lengths = np.array([len(each.ids) for each in found])
-        width = max(map(len, pieces), default=0) + 1
+        width = max(map(len, pieces), default=0)
+        width = max(width, num_tokens) + 1
         ids = np.zeros((len(found), int(lengths.max(initial=0))), np.int64)
         starts, stops = np.zeros((len(found), width), np.int64), np.ones((len(found), width), np.int64)
         for row, (each, parts) in enumerate(zip(found, pieces, strict=True)):
@@ -101,4 +100,5 @@ class SubwordReader:
         """Return the subwords of texts."""
         name, pieces = self.vocabulary.name, self.vocabulary.pieces
         rows = zip(ids_BT, lengths_B.tolist(), strict=True)
-        return self.tokenizer.read([pieces([name(token) for token in row[:length].tolist()]) for row, length in rows])
+        texts = [pieces([name(token) for token in row[:length].tolist()]) for row, length in rows]
+        return self.tokenizer.read(texts, ids_BT.shape[1])

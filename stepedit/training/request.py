@@ -161,6 +161,7 @@ def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
     others |= {"data": _same_path(others["data"], run.data)} if "data" in others else {}
     others |= _same_paths(_target_files(others), run.target_file or ())
     task = TASKS[run.task].from_args(run.task_args | args)
+    training |= {"encoder": _same_path(training["encoder"], run.training.encoder)} if "encoder" in training else {}
     config = checked(TrainingConfig, run.training.model_dump() | training)
     return checked(RunConfig, run.model_dump() | {"training": config, "task_args": asdict(task)} | others)  # type: ignore[call-overload]
 
@@ -194,6 +195,8 @@ def _training(values: Mapping[str, Any], task: Task, dataset: Dataset | None) ->
     defaults = task_defaults(task, programmer)
     if "encoder_shape" in chosen:
         defaults |= encoder_defaults(chosen["encoder_shape"], values.get("device", "cpu"))
+    if chosen.get("edit_order") == "any":
+        defaults["plan_loss_weight"] = 0.0  # a plan has an order
     config = checked(TrainingConfig, defaults | chosen)
     if "batch_size" in chosen or not task.open_vocabulary or dataset is None or "train" not in dataset.splits:
         return config

@@ -84,7 +84,7 @@ def test_m2_that_does_not_parse_is_refused_in_one_line(folder: Path) -> None:
 def test_edit_writes_m2() -> None:
     made = stepedit("edit", "spelling", "a catagory  of it", "it is fine", "--m2")
     assert made.stdout == (
-        "S a catagory of it\nA 1 2|||UNK|||category|||REQUIRED|||-NONE-|||0\n\n"
+        "S a catagory of it\nA 1 2|||R:OTHER|||category|||REQUIRED|||-NONE-|||0\n\n"
         "S it is fine\nA -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0\n\n"
     )
     for other in ("--json", "--trace"):

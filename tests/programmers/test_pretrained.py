@@ -14,9 +14,11 @@ import pytest
 from stepedit.editing.sequences import Sequences
 from stepedit.errors import DataError, UserError
 from stepedit.inference import model_folder
+from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
 from stepedit.programmers import pretrained
-from stepedit.text.subwords import SubwordTokenizer
+from stepedit.registry import TASKS
+from stepedit.text.subwords import SubwordReader, SubwordTokenizer
 from stepedit.training.run import train
 from tests.programmers.encoders_made_here import make_encoder
 
@@ -51,7 +53,7 @@ def test_a_text_longer_than_the_encoder_has_positions_is_still_read(tmp_path: Pa
         ({"is_decoder": True}, "not an encoder"),
         ({"position_embedding_type": "relative_key"}, "absolute positions"),
         ({"hidden_size": 10**9}, "hidden_size"),
-        ({"vocab_size": 7}, "no weights"),
+        ({"vocab_size": 7}, "embeddings for 7 only"),
     ],
 )
 def test_an_encoder_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -201,3 +203,45 @@ def test_an_encoder_where_it_does_not_fit_is_refused(
     folder = make_encoder(tmp_path / "e", "bert")
     with pytest.raises(UserError, match=message):
         train(task, encoder=str(folder), out=tmp_path / "run", max_epochs=1, **options)
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_part_of_a_batch_is_as_wide_as_the_whole(tmp_path: Path) -> None:
+    tokenizer = SubwordTokenizer(make_encoder(tmp_path / "e", "bert") / "tokenizer.json", 60)
+    vocabulary = TASKS["text"].for_data(["teh cat"], ["the cat"], {"level": "word"}).vocabulary
+    rows = [vocabulary.ids(vocabulary.split(text)) for text in ("the cat", "the cat sat on the mat")]
+    texts = Sequences.from_rows(rows)
+    first = SubwordReader(tokenizer, vocabulary)(texts.ids[:1], texts.lengths[:1])  # as one of several processes
+    assert first.starts.shape == (1, texts.ids.shape[1] + 1)
+    assert (first.starts[0, 2:] == first.lengths[0] - 1).all()
+
+
+def test_a_tokenizer_with_more_subwords_than_the_encoder_is_refused(tmp_path: Path) -> None:
+    path = make_encoder(tmp_path / "e", "bert") / "tokenizer.json"
+    with pytest.raises(DataError, match="embeddings for 20 only"):
+        SubwordTokenizer(path, 60, 20)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [({"pad_token_id": None}, "pad_token_id"), ({"model_type": ["bert"]}, "family")]
+)
+def test_a_strange_configuration_is_one_line(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    folder = make_encoder(tmp_path / "e", "roberta")
+    config = json.loads((folder / "config.json").read_text()) | change
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=message):
+        pretrained.read_shape(folder)
+
+
+@pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
+def test_models_that_edit_in_any_order_refuse_a_beam_and_resume_with_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_encoder(tmp_path / "e", "bert")
+    monkeypatch.chdir(tmp_path)
+    editor = _train(tmp_path, Path("e"), max_epochs=1)
+    with pytest.raises(UserError, match="in any"):
+        editor.edit(["the cat"], Decoding(beam_size=4))
+    train("text", data=str(tmp_path), encoder="e", out=tmp_path / "run", resume=True, max_epochs=2)
+    with pytest.raises(UserError, match="2 layers"):
+        train("text", data=str(tmp_path), encoder="e", out=tmp_path / "other", frozen_layers=3, max_epochs=1)

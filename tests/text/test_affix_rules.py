@@ -56,7 +56,7 @@ def test_only_frequent_rules_are_learned_and_the_most_frequent_comes_first() -> 
     assert [str(rule) for rule in learn(words, min_count=2, max_rules=1)] == ["-0+s"]
 
 
-@pytest.mark.parametrize("text", ["", "walk", "-x+ed", "-99+ed", "ed", "+-"])
+@pytest.mark.parametrize("text", ["", "walk", "-x+ed", "-99+ed", "ed", "+-", "-0+ x", "-0+a\nb", "-0+abcdefg"])
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(DataError, match="not an affix rule"):
         AffixRule.parse(text)

@@ -1,5 +1,6 @@
 """What a person wants kept: words, phrases, patterns, and code."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,15 @@ def test_a_file_has_comments_and_blank_lines_and_at_least_one_entry(tmp_path: Pa
 )
 def test_addresses_code_and_numbers_are_found(text: str, found: list[str]) -> None:
     assert [text[start:end] for start, end in code_spans(text)] == found
+
+
+@pytest.mark.parametrize("text", ["a+" * 60_000, "".join("`" * n + "x" for n in range(400)), "`" * 100_001])
+def test_code_is_found_in_time_that_grows_with_the_text(text: str) -> None:
+    begin = time.process_time()
+    code_spans(text)
+    assert time.process_time() - begin < 2  # it was quadratic: minutes
+
+
+def test_code_in_backticks_ends_at_a_run_of_the_same_length() -> None:
+    text = "a `b` c ``d ` e`` f ` g\n` h"
+    assert [text[start:end] for start, end in code_spans(text)] == ["`b`", "``d ` e``"]
