@@ -2,8 +2,8 @@
 
     python -m benchmarks.text_results "Disfl-QA=runs/disfluencies" "Disfl-QA=runs/disfluencies-from-scratch"
 
-Run `stepedit tune` first where a threshold is wanted: it is chosen on validation. Rows of the same data and network are
-replaced, and `make results` renders the tables.
+White space at the ends of texts does not count. Run `stepedit tune` first where a threshold is wanted: it is chosen on
+validation. Rows of the same data and network are replaced, and `make results` renders the tables.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 from stepedit import __version__
+from stepedit.data.dataset import read_splits
+from stepedit.data.location import Location
 from stepedit.evaluation.baselines import COPY, MOST_FREQUENT
 from stepedit.evaluation.scores import RunScores, evaluate
 from stepedit.evaluation.text_summary import EDITED
@@ -31,7 +33,10 @@ Row = dict[str, str]
 
 def rows_for(data: str, folder: Path) -> list[Row]:
     """Return the rows of a run on its test split: the model's and those of the baselines."""
-    run, scores = model_folder.read_config(folder), evaluate(folder)
+    run = model_folder.read_config(folder)
+    splits = read_splits(str(run.data), run.target_file, run.source_column, run.target_column).splits
+    stripped = {name: lines.stripped() for name, lines in splits.items()}
+    scores = evaluate(folder) if run.strip else evaluate(folder, data=stripped, location=Location(Path(str(run.data))))
     network = "from scratch" if run.training.encoder is None else f"encoder {Path(run.training.encoder).name}"
     common = {"data": data, "split": scores.split, "texts": str(scores.pairs), "version": __version__}
     own = {
