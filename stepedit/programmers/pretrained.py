@@ -56,7 +56,24 @@ def read_shape(folder: Path) -> EncoderShape:
     first = padding + 1
     values |= {"first_position": first, "layer_norm_eps": config.get("layer_norm_eps", 1e-12)}
     with located(str(path)):
-        return checked(EncoderShape, values)
+        shape = checked(EncoderShape, values)
+    _require_large_weights(folder, shape)
+    return shape
+
+
+def _require_large_weights(folder: Path, shape: EncoderShape) -> None:
+    """Raise DataError if the file, by its header, has not the large matrices of a shape; nothing is allocated yet."""
+    found = {_own_name(name): size for name, size in read_shapes(folder / WEIGHTS).items()}
+    wanted = {"embeddings.word_embeddings.weight": (shape.vocab_size, shape.hidden_size)}
+    for layer in range(shape.num_layers):
+        wanted[f"encoder.layer.{layer}.intermediate.dense.weight"] = shape.intermediate_size, shape.hidden_size
+    for name, size in wanted.items():
+        if found.get(name) != size:
+            raise _missing(folder / WEIGHTS, name, size)
+
+
+def _missing(path: Path, name: str, size: tuple[int, ...]) -> DataError:
+    return DataError(f"{path}: no weights {name!r} of shape {list(size)}, which {CONFIG} asks for")
 
 
 def read_weights(folder: Path, expected: dict[str, tuple[int, ...]]) -> Tensors:
@@ -67,7 +84,7 @@ def read_weights(folder: Path, expected: dict[str, tuple[int, ...]]) -> Tensors:
     found = {name: tensors[named[name]] for name in expected if name in named}
     for name, shape in expected.items():
         if name not in found or found[name].shape != shape:
-            raise DataError(f"{path}: no weights {name!r} of shape {list(shape)}, which {CONFIG} asks for")
+            raise _missing(path, name, shape)
     return {name: np.asarray(tensor, np.float32) for name, tensor in found.items()}
 
 

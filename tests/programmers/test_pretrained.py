@@ -53,7 +53,8 @@ def test_a_text_longer_than_the_encoder_has_positions_is_still_read(tmp_path: Pa
         ({"is_decoder": True}, "not an encoder"),
         ({"position_embedding_type": "relative_key"}, "absolute positions"),
         ({"hidden_size": 10**9}, "hidden_size"),
-        ({"vocab_size": 7}, "embeddings for 7 only"),
+        ({"vocab_size": 7}, "no weights"),
+        ({"num_hidden_layers": 40}, "no weights"),
     ],
 )
 def test_an_encoder_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
