@@ -110,7 +110,7 @@ class ProtectedPolicy:
             for index, action, value in zip(waiting, actions, values.tolist(), strict=True):
                 edit = self.template.edit(action.tolist(), plain_row(drafts[index].row))
                 found = None if edit is None else self._in_text(action, edit, drafts[index], rows[index])
-                log_probs[index] = min(log_probs[index], value)  # a draft is as sure as the least sure of its edits
+                log_probs[index] = min(log_probs[index], value)  # the confidence of a draft is the lowest of its edits
                 if found is not None:
                     symbols[index] = found
                 elif edit is not None and drafts[index].apply(edit):

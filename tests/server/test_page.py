@@ -232,11 +232,13 @@ def test_a_response_to_an_earlier_request_is_not_shown(page: Page) -> None:
     page.unroute("**/api/edit")
 
 
-def test_text_typed_before_the_first_example_arrives_is_kept(page: Page, address: str) -> None:
-    def delay(route: Route) -> None:
-        time.sleep(0.6)
-        route.continue_()
+def delay(route: Route) -> None:
+    """Answer a request late."""
+    time.sleep(0.6)
+    route.continue_()
 
+
+def test_text_typed_before_the_first_example_arrives_is_kept(page: Page, address: str) -> None:
     page.route("**/example?seed=1", delay)
     page.goto(address)
     with page.expect_response("**/example?seed=1"):
@@ -248,10 +250,6 @@ def test_text_typed_before_the_first_example_arrives_is_kept(page: Page, address
 
 
 def test_an_example_does_not_get_in_the_way_of_somebody_about_to_type(page: Page, address: str) -> None:
-    def delay(route: Route) -> None:
-        time.sleep(0.6)
-        route.continue_()
-
     page.route("**/example?seed=1", delay)
     page.goto(address)
     with page.expect_response("**/example?seed=1"):
