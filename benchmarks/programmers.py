@@ -62,7 +62,7 @@ def expert_trajectory(trainer: Trainer, size: int) -> list[States]:
 
     An untrained network does not finish by itself, so it is asked for an action on each of these states.
     """
-    pairs = trainer.train.take(slice(size))
+    pairs = trainer.sampler.pairs.take(slice(size))
     scripts = trainer.method.task.edits(pairs.sources, pairs.targets)
     trajectory = []
     for count in range(int(scripts.counts.max()) + 1):

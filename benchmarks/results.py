@@ -221,10 +221,10 @@ def _beside_the_papers(row: Row | None) -> str:
     return f"{ours if float(row['ours']) < float(row['paper']) else f'**{ours}**'} ({theirs})"
 
 
-def table(results: Path) -> str:
-    """Return the paper's main table in full."""
+def table(results: Path, name: str = "table.csv") -> str:
+    """Return the paper's main table in full, or the cells of it that a file has."""
     lines = []
-    for row in rows_of(results, "table.csv"):
+    for row in rows_of(results, name):
         if row["metric"] not in TABLE_METRICS.get(row["task"], ()) or not _of_main_setting(row):
             continue
         ours, theirs = (percent(row[name], 2) for name in ("ours", "paper"))
@@ -266,10 +266,11 @@ def text(results: Path) -> str:
     """Return the models of text beside the baselines, a row per data set and network."""
     lines = []
     for row in rows_of(results, "text.csv"):
-        exact, f05 = percent(row["exact"]) + interval(row, "exact_low", "exact_high"), percent(row["f0.5"])
+        exact, f05 = (percent(row[name]) + interval(row, f"{name}_low", f"{name}_high") for name in ("exact", "f0.5"))
+        network = ", ".join(part for part in (row["network"], row["variant"]) if part)
         others = [percent(row[name]) for name in ("precision", "recall", "gleu", "false_alarms")]
         minutes = row["minutes"] if float(row["minutes"]) else ""
-        lines.append([row["data"], row["network"], exact, f05, *others, row["min_confidence"], minutes])
+        lines.append([row["data"], network, exact, f05, *others, row["min_confidence"], minutes])
     heads = ["data", "", "exact match", "edit F0.5", "precision", "recall", "GLEU", "false alarms"]
     return markdown([*heads, "min. confidence", "minutes"], lines)
 
@@ -283,6 +284,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "paper-curves": curves,
     "cells": cells,
     "table": table,
+    "one-network": lambda results: table(results, "one_network.csv"),
     "length-steps": length_steps,
     "text": text,
 }

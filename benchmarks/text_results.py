@@ -3,7 +3,7 @@
     python -m benchmarks.text_results "Disfl-QA=runs/disfluencies" "Disfl-QA=runs/disfluencies-from-scratch"
 
 White space at the ends of texts does not count. Run `stepedit tune` first where a threshold is wanted: it is chosen on
-validation. Rows of the same data and network are replaced, and `make results` renders the tables.
+validation. Rows of the same data, network and variant are replaced, and `make results` renders the tables.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from stepedit.inference import model_folder
 FILE = Path(__file__).resolve().parent.parent / "results" / "text.csv"
 METRICS = ("exact", "f0.5", "precision", "recall", "gleu", "false_alarms")
 COLUMNS = (
-    *("data", "network", "split", "texts", "min_confidence"),
+    *("data", "network", "variant", "split", "texts", "min_confidence"),
     *(f"{metric}{end}" for metric in METRICS for end in ("", "_low", "_high")),
     *("minutes", "parameters", "seed", "version", "command"),
 )
 
 Row = dict[str, str]
+KEY = ("data", "network", "variant")
 
 
 def rows_for(data: str, folder: Path) -> list[Row]:
@@ -39,8 +40,10 @@ def rows_for(data: str, folder: Path) -> list[Row]:
     scores = evaluate(folder) if run.strip else evaluate(folder, data=stripped, location=Location(Path(str(run.data))))
     network = "from scratch" if run.training.encoder is None else f"encoder {Path(run.training.encoder).name}"
     common = {"data": data, "split": scores.split, "texts": str(scores.pairs), "version": __version__}
+    share = run.training.synthetic_share
     own = {
         "network": network,
+        "variant": f"synthetic share {share:g}" if share else "",
         "min_confidence": f"{scores.min_confidence:.4g}",
         "minutes": f"{scores.training_seconds / 60:.1f}",
         "parameters": str(scores.parameters),
@@ -65,16 +68,20 @@ def _figures(scores: RunScores, system: str) -> Row:
     }
 
 
+def _key(row: Row) -> tuple[str, ...]:
+    return tuple(row.get(name, "") for name in KEY)
+
+
 def main(arguments: list[str]) -> None:
     """Score all runs that are named, and write the rows."""
     if not arguments or not all("=" in each for each in arguments):
         sys.exit(str(__doc__))
-    rows: dict[tuple[str, str], Row] = {}
+    rows: dict[tuple[str, ...], Row] = {}
     if FILE.exists():
         with FILE.open(encoding="utf-8", newline="") as file:
-            rows = {(row["data"], row["network"]): row for row in csv.DictReader(file)}
+            rows = {_key(row): row for row in csv.DictReader(file)}
     for data, folder in (each.split("=", 1) for each in arguments):
-        rows |= {(row["data"], row["network"]): row for row in rows_for(data, Path(folder))}
+        rows |= {_key(row): row for row in rows_for(data, Path(folder))}
     with FILE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
         writer.writeheader()

@@ -165,6 +165,13 @@ class TrainingConfig(BaseModel):
         "sources: the source and the first action alone.",
         json_schema_extra={"shown_default": "fixed, sources where they are resampled"},
     )
+    synthetic_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the training pairs that get a new source in every epoch: the target with errors like "
+        "those of the pairs; for text.",
+    )
     patience: int = Field(
         512, ge=1, le=MAX_EPOCHS, description="Epochs without improvement on validation before stopping."
     )

@@ -22,6 +22,7 @@ MEASURED = (
     "time_to_accuracy.csv",
     "paper_curves.csv",
     "table.csv",
+    "one_network.csv",
     "length.csv",
     "text.csv",
 )

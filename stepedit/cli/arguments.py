@@ -48,11 +48,16 @@ Plugins = Annotated[
 
 
 TEXT_MARK = "\0"  # cannot be part of an argument
+OPTION_AND_VALUE = re.compile(r"--[a-z][a-z0-9-]*=")
 
 
 def mark_text(argument: str) -> str:
-    """Mark an argument that begins with a dash and contains a space: it is a text, such as `- 3 + 5 == 2`."""
-    return TEXT_MARK + argument if argument.startswith("-") and " " in argument else argument
+    """Mark an argument that begins with a dash and contains a space: it is a text, such as `- 3 + 5 == 2`.
+
+    `--keep="my words.txt"` is an option with its value.
+    """
+    is_text = argument.startswith("-") and " " in argument and not OPTION_AND_VALUE.match(argument)
+    return TEXT_MARK + argument if is_text else argument
 
 
 def with_plugins(command: Command) -> Command:

@@ -80,7 +80,8 @@ def edit(
     A line of standard input that cannot be edited is printed unchanged, with a warning on standard error (--json: with
     "error" and the reason). Blank lines and line ends are kept. Results that the task's verifier rejects are printed,
     too, and named on standard error (--trace: marked, --json: \"valid\": false).
-    With --m2 each text is a sentence (S) with its edits (A, type UNK, annotator 0; noop if there are none).
+    With --m2 each text is a sentence (S) with its edits (A, type M:OTHER, U:OTHER or R:OTHER, annotator 0; noop if
+    there are none).
 
     Example: stepedit edit aor "6 10 9 5 2" --trace
     """

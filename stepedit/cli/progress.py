@@ -55,7 +55,10 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
         command = f"stepedit train --resume --out {out}{plugins}"
         raise UserError(f"stopped at step {trainer.state.step:,}; resume with: {command}")
     state = trainer.state
-    lines.print(Text(f"best validation {metric} {state.best:.2%} at epoch {_epochs(state.best_epoch)}; saved in {out}"))
+    found = f"best validation {metric} {state.best:.2%} at epoch {_epochs(state.best_epoch)}; saved in {out}"
+    if not state.best:
+        found = f"validation {metric} stayed at {state.best:.2%}; the last weights are saved in {out}"
+    lines.print(Text(found))
 
 
 @contextmanager
@@ -77,7 +80,7 @@ def _training_bar(trainer: Trainer) -> Iterator[Callable[[int, float], None]]:
 
 def _data_summary(trainer: Trainer) -> Text:
     """Return what a run is trained on, and how much of it can be expressed."""
-    coverage, task = trainer.coverage, trainer.method.task
+    coverage, task = trainer.sampler.coverage, trainer.method.task
     split = "" if Path(trainer.run.data or "").is_dir() else ", split by family"
     text = f"{coverage.pairs:,} training pairs, {len(trainer.validation):,} for validation{split}; "
     text += f"{len(task.vocabulary) - 1:,} known tokens, {len(task.template.tokens):,} of them insertable\n"

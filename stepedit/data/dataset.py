@@ -146,6 +146,8 @@ def read(
         plain = read(path, source_column, target_column, target_files)
         return replace(plain, splits={name: lines.stripped() for name, lines in plain.splits.items()})
     if target_files:
+        if path.suffix.lower() in (".jsonl", ".m2"):
+            raise DataError(f"{path}: has targets of its own, as its name says; --target-file is for a file of sources")
         return Dataset({"all": read_parallel(path, target_files)}, path=", ".join(map(str, (path, *target_files))))
     if path.is_dir():
         return _read_folder(path)

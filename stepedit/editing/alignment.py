@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepedit.editing.edits import Edit, Scripts, Token
+from stepedit.editing.edits import Edit, Scripts, Token, replay
 from stepedit.editing.sequences import PAD, BoolArray, IntArray, Sequences
 
 MAX_CELLS = 1 << 24  # of a distance table: 64 MiB
@@ -116,12 +116,29 @@ def with_swaps(scripts: Scripts, sources: Sequences) -> Scripts:
     return Scripts.gather(present & ~taken, starts, scripts.stops + crosses, both)
 
 
-def with_runs(scripts: Scripts) -> Scripts:
+def with_runs(scripts: Scripts, sources: Sequences) -> Scripts:
     """Merge edits that touch: a run of tokens is deleted, or replaced by one token, in one edit.
 
-    Where a run becomes several tokens, only the deletions in it are merged.
+    Where a run becomes several tokens, only the deletions in it are merged. Of the deletions that lead to the same text
+    the leftmost counts: of `in 1998 no in 1999` it takes `in 1998 no`, not `1998 no in`, so that what was said first
+    goes as a whole, and where the run ends does not depend on how much of it is repeated.
     """
-    return Scripts.from_rows([_merged(scripts.row(index)) for index in range(len(scripts))])
+    rows = zip(scripts.counts.tolist(), sources.rows(), strict=True)
+    return Scripts.from_rows(
+        [_leftmost(_merged(scripts.row(index)), source) if count else [] for index, (count, source) in enumerate(rows)]
+    )
+
+
+def _leftmost(script: list[Edit[int]], source: list[int]) -> list[Edit[int]]:
+    """Return a script in which deletions are as far left as the text allows without meeting the edit before."""
+    moved, free = list[Edit[int]](), 0
+    for edit, text in zip(script, replay(source, script), strict=False):
+        start, stop = edit.start, edit.stop
+        while not edit.tokens and start > free and text[start - 1] == text[stop - 1]:
+            start, stop = start - 1, stop - 1
+        moved.append(Edit(start, stop, edit.tokens))
+        free = start + len(edit.tokens) + 1
+    return moved
 
 
 def _merged(script: list[Edit[int]]) -> list[Edit[int]]:

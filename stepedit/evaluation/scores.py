@@ -121,6 +121,8 @@ def evaluate(
     Other pairs are named by their `location`. `changed_data`: the run's data may have changed since, and count as
     other ones then. If the folder cannot be written, there is a DataWarning.
     """
+    if not isinstance(data, dict | None):
+        raise UserError("data: expected the splits of `stepedit.data.dataset.read(PATH)`, a dict of Lines")
     editor = Editor.load(folder)
     path = editor.folder or Path(folder)
     decoding = editor.resolve(decoding)
@@ -132,7 +134,7 @@ def evaluate(
     else:
         splits = _encoded(task, data, split)
     if split not in splits.pairs:
-        raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs)}")
+        raise DataError(f"no split {split!r}; there are: {', '.join(splits.pairs if data is None else data)}")
     pairs, references = splits.pairs[split], splits.references(split)
     annotate = errant_scorer.load() if errant else None  # before anything is edited
     evaluation = evaluate_pairs(editor.policy, editor.method, pairs, decoding, progress, editor.keep, references)

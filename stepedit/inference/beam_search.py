@@ -51,7 +51,7 @@ class Finished:
     scores: FloatArray  # (B,) log-probability; -inf if nothing is finished
     ends: IntArray  # (B, 2) the round it was finished in, and which of the K states it was
     accepted: BoolArray  # (B,)
-    unsure: BoolArray  # (B,) it ended for edits below the minimum confidence, more than for DONE
+    unsure: BoolArray  # (B,) it ended for edits below the minimum confidence, more than for DONE, or for all together
 
 
 class Round(NamedTuple):
@@ -165,7 +165,9 @@ class BeamSearch:
     def _drop(self) -> None:
         """Remove sources that are accepted, have no state left or, without a verifier, cannot improve."""
         bound = np.logaddexp.reduce(self.scores, axis=1)  # of all states together, because paths may still meet
-        active = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & (bound >= self.min_score)
+        improbable = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & (bound < self.min_score)
+        self.finished.unsure[self.rows[improbable]] = True
+        active = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & ~improbable
         if self.verifier is None:
             active &= bound > self.finished.scores[self.rows]
         self.texts = self.texts.take(np.repeat(active, (self.scores > NEG_INF).sum(1)))
@@ -182,8 +184,9 @@ class BeamSearch:
         ends = zip(self.finished.scores.tolist(), self.finished.ends.tolist(), strict=True)
         for row, (score, (rounds, slot)) in enumerate(ends):
             steps = self._backtrace(row, rounds, slot) if trace else []
-            ended: StopReason = "confidence" if self.finished.unsure[row] else "done"
-            reason = ended if score > NEG_INF else "limit"
+            reason: StopReason = "done" if score > NEG_INF else "limit"
+            if self.finished.unsure[row]:
+                reason = "confidence"
             results.append(Outcome(self.finished.texts[row], rounds, reason, steps, score))
         return results
 

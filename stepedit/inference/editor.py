@@ -172,7 +172,7 @@ class Editor:
     def resolve(self, decoding: Decoding | None = None) -> Decoding:
         """Return a decoding with its threshold filled in; UserError if the model does not support it."""
         resolved = resolve(decoding or Decoding(), self.method, self.min_confidence)
-        if resolved.searches and self.run.training.edit_order == "any":
+        if resolved.searches and not self.can_search:
             raise UserError(
                 "beam search and lexicons need a model with an order of edits, and this one makes them in any"
             )
@@ -181,6 +181,11 @@ class Editor:
         if resolved.edits_per_step > 1 and not self.policy.plans:
             raise UserError("edits_per_step needs a model that was trained to plan (--plan-loss-weight, left to right)")
         return resolved
+
+    @property
+    def can_search(self) -> bool:
+        """Whether the probabilities of its edits, one after the other, are those of results: beam search needs that."""
+        return self.method.iterative and self.run.training.edit_order != "any"
 
     def beam_size(self, decoding: Decoding) -> int:
         """Return the number of states that are followed for each text; words that a list may know need several."""

@@ -49,6 +49,7 @@ FORMAT = 3
 OPTIONS = "| option | value |"  # begins the table of options in a model card
 
 Tensors = dict[str, npt.NDArray[Any]]
+DTYPES = {"F32": np.float32, "F16": np.float16, "F64": np.float64, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_}
 
 
 # configuration
@@ -204,11 +205,11 @@ def _flag(name: str, value: object) -> str:
 def find(name: str | Path) -> Path:
     """Return a model's folder: a path, or the name of a model that comes with stepedit."""
     folder, models = Path(name), shipped_models()
+    if str(name) in models and not (folder / CONFIG).exists():  # pairs may be in a folder of that name
+        return _shipped() / name
     if folder.exists() or not str(name).isidentifier():
         return folder
-    if str(name) not in models:
-        raise DataError(f"{name}: no run here, and no model that comes with stepedit ({', '.join(models)})")
-    return _shipped() / name
+    raise DataError(f"{name}: no run here, and no model that comes with stepedit ({', '.join(models)})")
 
 
 def shipped_models() -> list[str]:
@@ -229,8 +230,8 @@ def _shipped() -> Path:
 
 
 def remove_results(folder: Path) -> None:
-    """Remove what was made with weights that are not the best any more: threshold, graph and scores."""
-    for path in (folder / TUNED, folder / GRAPH, *folder.glob("scores-*.json")):
+    """Remove what was made with weights that are not the best any more: threshold, graph, scores, predictions."""
+    for path in (folder / TUNED, folder / GRAPH, *folder.glob("scores-*.json"), *folder.glob("predictions-*.jsonl")):
         path.unlink(missing_ok=True)
 
 
@@ -249,9 +250,32 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
     facts = read_facts(path, missing_ok=False)
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
+            return {name: _widened(file.get_tensor(name)) for name in file.keys()}, facts  # noqa: SIM118
+    except TypeError:  # numpy has no bfloat16, unless ml_dtypes was imported
+        return _read_widened(path), facts
+    except (SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{path}: damaged ({error})") from None
+
+
+def _widened(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+def _read_widened(path: Path) -> Tensors:
+    """Return the tensors of a file in which some are in bfloat16, those in float32; DataError if others are strange."""
+    from safetensors import SafetensorError, deserialize
+
+    found: Tensors = {}
+    try:
+        for name, part in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
+            if part["dtype"] == "BF16":
+                wide = np.frombuffer(part["data"], np.uint16).astype(np.uint32) << 16
+                found[name] = wide.view(np.float32).reshape(part["shape"])
+            else:
+                found[name] = np.frombuffer(part["data"], DTYPES[part["dtype"]]).reshape(part["shape"])
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path}: damaged ({error})") from None
+    return found
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:

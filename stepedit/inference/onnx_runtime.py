@@ -25,7 +25,7 @@ from stepedit.editing.interpreter import FloatArray, Prediction, operations_of, 
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import DataError, UserError, shown
 from stepedit.inference.parts import Parts
-from stepedit.inference.word_forms import by_probability, next_actions, with_forms
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
 from stepedit.methods.base import START, Method, Policy
 from stepedit.text.subwords import SubwordReader, SubwordTokenizer
 from stepedit.text.vocabulary import Vocabulary
@@ -170,11 +170,11 @@ class PointerPolicy:
 
     def predict(self, texts: Sequences) -> Prediction:
         """Return the most probable action of each text."""
-        return Prediction(*next_actions(*self._actions(texts, WIDTH), self.order_free))
+        return Prediction(*next_actions(self._candidates(texts, WIDTH), self.order_free))
 
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
-        """Return the k most probable actions of each text and their log-probabilities."""
-        actions, log_probs = self._actions(texts, max(k, WIDTH))
+        """Return the k most probable actions of each text and their log-probabilities, as `predict` does."""
+        actions, _, log_probs = self._candidates(texts, max(k, WIDTH))
         return actions[:, :k], log_probs[:, :k]
 
     def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
@@ -185,7 +185,10 @@ class PointerPolicy:
         log_probs = np.concatenate([_lengthened(each, longest, -np.inf) for _, each in found], 1)
         done = (actions == DONE).all(2)
         log_probs = np.where(np.cumsum(done, 0) - done > 0, -np.inf, log_probs)
-        return with_forms(actions.transpose(1, 0, 2), log_probs.T, texts, self.template, self.forms)
+        planned = with_forms(
+            Candidates(actions.transpose(1, 0, 2), log_probs.T, log_probs.T), texts, self.template, self.forms
+        )
+        return planned.actions, planned.log_probs
 
     def _plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:
         """Return actions (N, B, F) and log-probabilities (N, B); N is less than `size` if all plans end before."""
@@ -196,23 +199,22 @@ class PointerPolicy:
         self.graph.require(log_probs.shape == (decisions, len(texts)))
         return actions, log_probs
 
-    def _actions(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+    def _candidates(self, texts: Sequences, k: int) -> Candidates:
         found = self.graph.parts.map(partial(self._top_k, k=k), texts)
-        actions, log_probs = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
-        if self.forms is None:
-            return actions, log_probs
-        return by_probability(*with_forms(actions, log_probs, texts, self.template, self.forms))
+        whole = found[0] if len(found) == 1 else Candidates(*map(np.concatenate, zip(*found, strict=True)))
+        return whole if self.forms is None else by_probability(with_forms(whole, texts, self.template, self.forms))
 
-    def _top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
+    def _top_k(self, texts: Sequences, k: int) -> Candidates:
         """Return k actions of each text of a part; a graph may have fewer, the others are impossible."""
-        actions, log_probs = self.graph.run(["actions", "log_probs"], **self._inputs(texts), k=_vector(k))
+        names = ["actions", "log_probs", *(["confidences"] if self.order_free else [])]
+        actions, *values = self.graph.run(names, **self._inputs(texts), k=_vector(k))
         size, found, fields = actions.shape if actions.ndim == 3 else (0, 0, 0)
         self.graph.require(size == len(texts) and found <= k and fields == len(self.template.fields))
-        self.graph.require(log_probs.shape == (size, found))
-        if found == k:
-            return actions, log_probs
-        actions = np.pad(actions, ((0, 0), (0, k - found), (0, 0)), constant_values=DONE)
-        return actions, np.pad(log_probs, ((0, 0), (0, k - found)), constant_values=-np.inf)
+        self.graph.require(all(each.shape == (size, found) for each in values))
+        if found < k:
+            actions = np.pad(actions, ((0, 0), (0, k - found), (0, 0)), constant_values=DONE)
+            values = [np.pad(each, ((0, 0), (0, k - found)), constant_values=-np.inf) for each in values]
+        return Candidates(actions, values[0], values[-1])
 
     def log_prob(self, states: States) -> FloatArray:
         """Return the log-probability of the next action of each state."""

@@ -90,8 +90,9 @@ def _to_known(part: Segment, outcome: Outcome, keep: Keep, vocabulary: Vocabular
         return outcome
     if not outcome.truncated and exp(outcome.score) < min_confidence:
         return Outcome(tuple(part.tokens), 0, "confidence")
-    known = keep.has_all(vocabulary.text(outcome.tokens))
-    return outcome if known else Outcome(tuple(part.tokens), 0, "done")
+    if keep.has_all(vocabulary.text(outcome.tokens)):
+        return outcome
+    return Outcome(tuple(part.tokens), 0, "confidence" if outcome.stop_reason == "confidence" else "done")
 
 
 def _predict_segments(

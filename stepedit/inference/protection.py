@@ -25,9 +25,9 @@ from stepedit.tasks.base import Segment
 from stepedit.text import keep_list
 from stepedit.text.keep_list import Span
 from stepedit.text.tokenization import CAP, CAPS, continues_word
-from stepedit.text.vocabulary import Vocabulary
+from stepedit.text.vocabulary import NUM_IDS, Vocabulary
 
-PROTECTED, JOINED = 1 << 50, 1 << 51
+PROTECTED, JOINED = NUM_IDS, 2 * NUM_IDS
 PLAIN = PROTECTED - 1  # the bits of an id without marks
 SIGNS = (CAP, CAPS)
 

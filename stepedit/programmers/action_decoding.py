@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 def most_probable_actions(
     net: Pointer, read: tuple[Tensor, Tensor, Tensor], ids_BT: Tensor, lengths_B: Tensor, k: int
-) -> tuple[Tensor, Tensor]:
-    """Return the k most probable actions (B, K, F) and their log-probabilities, given what `Pointer.read` returned."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the k most probable actions (B, K, F), their log-probabilities and, as logarithms, their confidences.
+
+    `read` is what `Pointer.read` returned.
+    """
     states_BTH, plan_BH, position_BX = read
     log_prob_BX, choice_BX = position_BX.topk(min(k, position_BX.shape[1]), 1)
+    gain_E = (net.confidence(position_BX).gather(1, choice_BX) - log_prob_BX).flatten()
     rows_E = torch.arange(len(ids_BT), device=ids_BT.device).repeat_interleave(log_prob_BX.shape[1])
     log_prob_E, choice_E = log_prob_BX.flatten(), choice_BX.flatten()
     operations = len(net.template.operations)
@@ -37,19 +41,22 @@ def most_probable_actions(
     if net.has_spans:
         logits_ET = net.last_logits(states_BTH, rows_E, first_E, plan_BH[rows_E], operation_E, lengths_B)
         more_EX, last_EX = _best(_only_first(logits_ET, done_E), k)
-        log_prob_E, rows_E, first_E, operation_E, done_E, last_E = _extend(
-            more_EX, log_prob_E, (rows_E, first_E, operation_E, done_E), last_EX
+        log_prob_E, rows_E, gain_E, first_E, operation_E, done_E, last_E = _extend(
+            more_EX, log_prob_E, (rows_E, gain_E, first_E, operation_E, done_E), last_EX
         )
     if net.has_tokens:
         positions = first_E, last_E if net.has_spans else None
         logits_EV = net.token_logits(states_BTH, rows_E, positions, plan_BH[rows_E], operation_E, net.copyable(ids_BT))
         more_EX, choice_EX = _best(_only_first(logits_EV, done_E | ~net.inserts(operation_E)), k)
-        log_prob_E, rows_E, first_E, operation_E, done_E, last_E, choice_E = _extend(
-            more_EX, log_prob_E, (rows_E, first_E, operation_E, done_E, last_E), choice_EX
+        log_prob_E, rows_E, gain_E, first_E, operation_E, done_E, last_E, choice_E = _extend(
+            more_EX, log_prob_E, (rows_E, gain_E, first_E, operation_E, done_E, last_E), choice_EX
         )
         symbol_E = net.symbol_of_choice(choice_E, rows_E, ids_BT)
     actions_EF = torch.where(done_E[:, None], DONE, _actions(net, first_E, last_E, operation_E, symbol_E))
-    return _top_k(actions_EF.view(len(ids_BT), -1, actions_EF.shape[1]), log_prob_E.view(len(ids_BT), -1), k)
+    actions_BCF, gain_BC, log_prob_BC = (
+        part.view(len(ids_BT), -1, *part.shape[1:]) for part in (actions_EF, gain_E, log_prob_E)
+    )
+    return _top_k(actions_BCF, log_prob_BC, gain_BC, k)
 
 
 def _actions(net: Pointer, first_E: Tensor, last_E: Tensor, operation_E: Tensor, symbol_E: Tensor) -> Tensor:
@@ -95,11 +102,11 @@ def _extend(more_EX: Tensor, log_prob_E: Tensor, parts: tuple[Tensor, ...], choi
     return (total, *(part.repeat_interleave(width, 0) for part in parts), choice_EX.flatten())
 
 
-def _top_k(actions_BCF: Tensor, log_prob_BC: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _top_k(actions_BCF: Tensor, log_prob_BC: Tensor, gain_BC: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the k most probable candidates of each row; impossible ones have a log-probability of -inf."""
     missing = max(k - log_prob_BC.shape[1], 0)
     log_prob_BK, order_BK = pad(log_prob_BC, (0, missing), value=NEG_INF).topk(k, 1)
-    chosen_BKF = actions_BCF.gather(
-        1, order_BK.clamp(max=log_prob_BC.shape[1] - 1)[:, :, None].expand(-1, -1, actions_BCF.shape[2])
-    )
-    return chosen_BKF, log_prob_BK.masked_fill(log_prob_BK <= NEG_INF / 2, float("-inf"))
+    order_BK = order_BK.clamp(max=log_prob_BC.shape[1] - 1)
+    chosen_BKF = actions_BCF.gather(1, order_BK[:, :, None].expand(-1, -1, actions_BCF.shape[2]))
+    log_prob_BK = log_prob_BK.masked_fill(log_prob_BK <= NEG_INF / 2, float("-inf"))
+    return chosen_BKF, log_prob_BK, log_prob_BK + gain_BC.gather(1, order_BK)

@@ -7,6 +7,8 @@ Shapes: B texts, T tokens, H hidden size, N heads, D = H/N, L layers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,27 +38,50 @@ class Embedded(NamedTuple):
     transposed: Value  # (H, V)
     table: Value  # (V + buckets, H)
     size: int
-    num_buckets: int
+    bucket_sizes: tuple[int, ...]
 
     def of(self, ids: Value) -> Value:
-        """Return the vectors of some ids; an unknown token has that of its bucket."""
-        if not self.num_buckets:
+        """Return the vectors of some ids; an unknown token has those of its buckets."""
+        if not self.bucket_sizes:
             return self.table.take(ids)
-        folded = (ids - self.size) % self.num_buckets + self.size
-        return self.table.take(ids.graph.where(ids < self.size, ids, folded, "int64"))
+        where, is_known = ids.graph.where, ids < self.size
+        if len(self.bucket_sizes) == 1:
+            folded = (ids - self.size) % self.bucket_sizes[0] + self.size
+            return self.table.take(where(is_known, ids, folded, "int64"))
+        bucket = where(is_known, 0, ids - self.size, "int64")
+        known = self.known.take(where(is_known, ids, 0, "int64"))
+        return where(
+            is_known.unsqueeze(2), known, _spelled(self.table, bucket, self.size, self.bucket_sizes), "float32"
+        )
+
+
+def _spelled(table: Value, bucket: Value, size: int, bucket_sizes: Sequence[int]) -> Value:
+    """Return the summed vectors of the digits of some buckets."""
+    first, stride, found = size, 1, list[Value]()
+    for number in bucket_sizes:
+        found.append(table.take(bucket // stride % number + first))
+        first, stride = first + number, stride * number
+    return reduce(Value.__add__, found)
 
 
 def embedding(
-    g: GraphBuilder, name: str, size: int, num_buckets: int = 0, features: npt.NDArray[Any] | None = None
+    g: GraphBuilder,
+    name: str,
+    size: int,
+    features: npt.NDArray[Any] | None = None,
+    bucket_sizes: tuple[int, ...] = (),
+    buckets: Sequence[int] = (),
 ) -> Embedded:
     """Return an embedding table with its features added."""
     with g.once():
         table = g.weight(f"{name}.table")
-        known = table if not num_buckets else table.slice(0, 0, size)
+        known = table if not bucket_sizes else table.slice(0, 0, size)
+        if buckets:
+            known = known + _spelled(table, g.constant(np.array(buckets)), size, bucket_sizes)
         if features is not None:
             known = known + g.constant(features) @ g.weight(f"{name}.feature_map.weight", transposed=True)
-        whole = known if not num_buckets else g.concat([known, table.slice(0, size, size + num_buckets)], 0)
-        return Embedded(known, known.transpose(1, 0), whole, size, num_buckets)
+        whole = known if not bucket_sizes else g.concat([known, table.slice(0, size, size + sum(bucket_sizes))], 0)
+        return Embedded(known, known.transpose(1, 0), whole, size, bucket_sizes)
 
 
 def encoder(g: GraphBuilder, config: TrainingConfig, x: Value, mask: Value, columns: Value) -> Encoded:

@@ -32,6 +32,7 @@ from stepedit.programmers.graph_layers import (
     pretrained_encoder,
 )
 from stepedit.programmers.nn.attention import NEG_INF
+from stepedit.programmers.nn.embedding import spelling_of
 from stepedit.programmers.pointer import trains_plans
 from stepedit.programmers.pointer_network import NO_TOKEN, min_span, min_tokens
 from stepedit.programmers.seq2seq import never_predicted, token_rows
@@ -53,14 +54,14 @@ def seq2seq_graph(method: Method, config: TrainingConfig, weights: Tensors, dtyp
     vocabulary, features = method.task.vocabulary, _features(method, config)
     known = [PAD, *method.task.text_tokens]
     own = None if features is None else features[known]
-    tokens = embedding(g, "token_embedding", len(known), vocabulary.num_buckets, own)
+    tokens = embedding(g, "token_embedding", len(known), own, *spelling_of(vocabulary, config))
     ids, lengths = g.input("ids", "int64", ["B", "T"]), g.input("lengths", "int64", ["B"])
     layers = 1 if config.architecture == "transformer" else config.num_layers
 
     def encode() -> list[Value]:
         columns = g.arange(ids.size(1))
         mask = columns < lengths.unsqueeze(1)
-        rows = ids if vocabulary.num_buckets else g.constant(token_rows(method.task)).take(ids)
+        rows = ids if vocabulary.bucket_sizes else g.constant(token_rows(method.task)).take(ids)
         encoded = encoder(g, config, tokens.of(rows), mask, columns)
         return [encoded.states, *initial_states(g, config, encoded, layers)]
 
@@ -97,7 +98,7 @@ def _decoder(
     symbols = embedding(g, "symbol_embedding", outputs)
     hidden, following = decoder_step(g, config, "decoder", symbols.of(symbol), encoded, states, layers)
     output_features = None if features is None else features[method.output_tokens()]
-    table = embedding(g, "output_embedding", outputs, 0, output_features).transposed
+    table = embedding(g, "output_embedding", outputs, output_features).transposed
     logits = hidden @ table + (g.weight("output_bias") + g.constant(never_predicted(outputs)))
     g.output("log_probs", logits.log_softmax(), "float32", ["C", outputs])
     for index, state in enumerate(following):
@@ -126,13 +127,15 @@ class PointerGraph:
         self.g = GraphBuilder(weights, dtype)
         self.config, self.template = config, method.task.template
         vocabulary, features = method.task.vocabulary, _features(method, config)
-        self.tokens = embedding(self.g, "token_embedding", len(vocabulary), vocabulary.num_buckets, features)
+        size, spelling = len(vocabulary), spelling_of(vocabulary, config)
+        self.tokens = embedding(self.g, "token_embedding", size, features, *spelling)
         self.operations = embedding(self.g, "operation_embedding", len(self.template.operations))
         self.has_spans, self.has_tokens = "last" in self.template.fields, "token" in self.template.fields
         self.has_deletions = not NO_TOKEN.isdisjoint(self.template.operations)  # or others without a token
         self.outputs: Embedded | None = None
         if self.has_tokens:
-            self.outputs = embedding(self.g, "output_embedding", len(vocabulary), vocabulary.num_buckets, features)
+            self.outputs = embedding(self.g, "output_embedding", size, features, vocabulary.bucket_sizes[:1])
+        self.order_free = config.edit_order == "any"
         self.planner_layers = max(1, config.num_layers // 2)
         self.allowed = np.zeros(len(vocabulary), np.bool_)
         self.allowed[sorted(self.template.tokens)] = True
@@ -143,9 +146,11 @@ class PointerGraph:
         ids, lengths = g.input("ids", "int64", ["B", "T"]), g.input("lengths", "int64", ["B"])
         k = g.input("k", "int64", [1])
         read = self._read(ids, lengths)
-        actions, log_probs = self._top_k(read, k)
+        actions, log_probs, confidences = self._top_k(read, k)
         g.output("actions", actions, "int64", ["B", "K", len(self.template.fields)])
         g.output("log_probs", log_probs, "float32", ["B", "K"])
+        if self.order_free:
+            g.output("confidences", confidences, "float32", ["B", "K"])
         if trains_plans(self.config):
             self._add_plans(read)
         names = ("has_edit", "first", "last", "operation", "choice")
@@ -153,8 +158,8 @@ class PointerGraph:
         scoring = g.input("scoring", "bool", [], np.array(False))
         (score,) = g.when(scoring, lambda: [self._score(read, **given)], [np.zeros(0, np.float32)])
         g.output("score", score, "float32", ["S"])
-        order_free = int(self.config.edit_order == "any")
-        return g.to_bytes(_facts("pointer", g, plans=int(trains_plans(self.config)), order_free=order_free))
+        plans = int(trains_plans(self.config))
+        return g.to_bytes(_facts("pointer", g, plans=plans, order_free=int(self.order_free)))
 
     def _add_plans(self, read: _Read) -> None:
         """Add plans, which are computed if `decisions` is not 0."""
@@ -203,11 +208,12 @@ class PointerGraph:
         logits = states @ query.transpose(0, 2, 1) + (plan @ bias).unsqueeze(1)  # (B, T, P)
         logits = g.where(fits, logits, NEG_INF).reshape(0, -1)
         done = g.linear_2d(plan, "done_head")
-        log_prob = g.concat([logits, done], 1).log_softmax()
-        return self._against_done(log_prob) if self.config.edit_order == "any" else log_prob
+        return g.concat([logits, done], 1).log_softmax()
 
-    def _against_done(self, log_prob: Value) -> Value:
-        """Return how probable each edit is if the only other choice is DONE."""
+    def _confidence(self, log_prob: Value) -> Value:
+        """Return the confidences of positions; if any order is right, those of edits against DONE alone."""
+        if not self.order_free:
+            return log_prob
         g = self.g
         count = log_prob.size(1)
         edits, done = log_prob.slice(1, 0, count - 1), log_prob.slice(1, count - 1, count)
@@ -226,7 +232,7 @@ class PointerGraph:
             ended, x, *states = carried
             plan, following = decoder_step(g, config, "planner", x, encoded, states, layers)
             positions = self._positions(read.states, plan, read.fits)
-            actions, log_probs = self._top_k(
+            actions, log_probs, _ = self._top_k(
                 read._replace(plan=plan, positions=positions), g.constant(np.array([WIDTH]))
             )
             zero = g.scalar(0, "int64")
@@ -331,8 +337,11 @@ class PointerGraph:
         inserting = np.array([which not in NO_TOKEN for which in self.template.operations])
         return self.g.constant(inserting).take(operation)
 
-    def _top_k(self, read: _Read, k: Value) -> tuple[Value, Value]:
-        """Return the k most probable actions (B, K, F), or as many as there are, and their log-probabilities (B, K)."""
+    def _top_k(self, read: _Read, k: Value) -> tuple[Value, Value, Value]:
+        """Return the k most probable actions (B, K, F), or as many as there are.
+
+        And their log-probabilities and, as logarithms, their confidences (B, K).
+        """
         g, count = self.g, len(self.template.operations)
         log_prob, choice = read.positions.top_k(k)  # (B, E)
         width = read.ids.size(1)
@@ -340,19 +349,26 @@ class PointerGraph:
         parts = {"done": done, "first": g.where(done, 0, choice if count == 1 else choice // count, "int64")}
         if count > 1:
             parts["operation"] = g.where(done, 0, choice % count, "int64")
+        if self.order_free:
+            parts["gain"] = self._confidence(read.positions).take_along(choice) - log_prob
         if self.has_spans:
-            more, parts["last"] = self._next_choice(self._last_logits(read, **_without_done(parts)), done, k)
+            more, parts["last"] = self._next_choice(self._last_logits(read, **_names(parts)), done, k)
             log_prob, parts = self._extend(log_prob, more, parts)
         if not self.has_tokens:
             best, order = log_prob.top_k(k)
-            return self._actions({name: part.take_along(order) for name, part in parts.items()}), self._possible(best)
+            return self._found({name: part.take_along(order) for name, part in parts.items()}, best)
         fixed = parts["done"] | ~self._inserts(parts["operation"]) if self.has_deletions else parts["done"]
-        more, picked = self._next_choice(self._token_logits(read, **_without_done(parts)), fixed, k)
+        more, picked = self._next_choice(self._token_logits(read, **_names(parts)), fixed, k)
         best, order = (log_prob.unsqueeze(2) + more).reshape(0, -1).top_k(k)
         parent = order // g.last_size(more)
         found = {name: part.take_along(parent) for name, part in parts.items()}
         found["symbol"] = self._symbol_of(picked.reshape(0, -1).take_along(order), read.ids)
-        return self._actions(found), self._possible(best)
+        return self._found(found, best)
+
+    def _found(self, parts: dict[str, Value], log_prob: Value) -> tuple[Value, Value, Value]:
+        """Return actions, log-probabilities and confidences."""
+        log_prob = self._possible(log_prob)
+        return self._actions(parts), log_prob, log_prob + parts["gain"] if self.order_free else log_prob
 
     def _next_choice(self, logits: Value, fixed: Value, k: Value) -> tuple[Value, Value]:
         """Return k log-probabilities (B, E, K) and choices; a single, certain one where the field has no meaning."""
@@ -411,7 +427,7 @@ class PointerGraph:
         done = read.ids.size(1) * count
         edits = has_edit.equal(1)
         position = g.where(edits, first * count + operation, done, "int64")
-        total = read.positions.take_along(position.unsqueeze(1)).squeeze(1)
+        total = self._confidence(read.positions).take_along(position.unsqueeze(1)).squeeze(1)
         first, last, operation, choice = (part.unsqueeze(1) for part in (first, last, operation, choice))
         extra = total * 0.0
         if self.has_spans:
@@ -425,8 +441,9 @@ class PointerGraph:
         return total + g.where(edits, extra, 0.0)
 
 
-def _without_done(parts: dict[str, Value]) -> dict[str, Value]:
-    return {name: part for name, part in parts.items() if name != "done"}
+def _names(parts: dict[str, Value]) -> dict[str, Value]:
+    """Return the parts of actions that name a position or an operation."""
+    return {name: part for name, part in parts.items() if name not in ("done", "gain")}
 
 
 def pointer_graph(method: Method, config: TrainingConfig, weights: Tensors, dtype: str) -> bytes:

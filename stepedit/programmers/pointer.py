@@ -28,7 +28,7 @@ from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import WIDTH
-from stepedit.inference.word_forms import by_probability, next_actions, with_forms
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
 from stepedit.methods.base import Method, Policy
 from stepedit.programmers.action_decoding import action_fields, most_probable_actions
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
@@ -166,7 +166,18 @@ class Pointer(PointerNetwork):
         encoded = self.encode(ids_BT, lengths_B)
         plan_B1H = self.plan_states(encoded)
         log_prob_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0].log_softmax(1)
-        return encoded.states, plan_B1H[:, 0], _against_done(log_prob_BX) if self.order_free else log_prob_BX
+        return encoded.states, plan_B1H[:, 0], log_prob_BX
+
+    def confidence(self, log_prob_BX: Tensor) -> Tensor:
+        """Return how confident the choice of a position is, given the log-probabilities of all and of DONE.
+
+        If any order of edits is right, the edits that remain share the probability, so that alone says little: it is
+        how probable an edit is if the only other choice is DONE, which is the last column.
+        """
+        if not self.order_free:
+            return log_prob_BX
+        edits_BX, done_B1 = log_prob_BX[:, :-1], log_prob_BX[:, -1:]
+        return torch.cat([edits_BX - torch.logaddexp(edits_BX, done_B1), done_B1], 1)
 
     def reading(self, vocabulary: Vocabulary) -> Policy:
         """Return the network for texts whose ids this vocabulary names."""
@@ -194,22 +205,22 @@ class Pointer(PointerNetwork):
             rows = open_E.cpu().numpy()
             read = tuple(part[open_E] for part in read)  # type: ignore[assignment]
             found = self._most_probable(read, ids_BT[open_E], lengths_B[open_E], WIDTH)
-            actions_BF[rows], log_prob_B[rows] = next_actions(*found, self.order_free)
+            actions_BF[rows], log_prob_B[rows] = next_actions(found, self.order_free)
         return Prediction(actions_BF, log_prob_B)
 
     def _most_probable(
         self, read: tuple[Tensor, Tensor, Tensor], ids_BT: Tensor, lengths_B: Tensor, k: int
-    ) -> tuple[IntArray, FloatArray]:
-        """Return the most probable actions (B, K, F) with their word forms."""
-        actions, log_prob = (part.cpu().numpy() for part in most_probable_actions(self, read, ids_BT, lengths_B, k))
+    ) -> Candidates:
+        """Return the most probable actions with their word forms."""
+        found = (part.cpu().numpy() for part in most_probable_actions(self, read, ids_BT, lengths_B, k))
         texts = Sequences(ids_BT.cpu().numpy(), lengths_B.cpu().numpy())
-        return by_probability(*with_forms(actions, log_prob, texts, self.template, self.forms))
+        return by_probability(with_forms(Candidates(*found), texts, self.template, self.forms))
 
     @torch.inference_mode()
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         """Return the most probable actions, searched among the most probable positions and tokens."""
         ids_BT, lengths_B = self.tensors(texts)
-        actions, log_prob = self._most_probable(self.read(ids_BT, lengths_B), ids_BT, lengths_B, max(k, WIDTH))
+        actions, _, log_prob = self._most_probable(self.read(ids_BT, lengths_B), ids_BT, lengths_B, max(k, WIDTH))
         return actions[:, :k], log_prob[:, :k]
 
     @property
@@ -228,14 +239,15 @@ class Pointer(PointerNetwork):
             plan_B1H, state = self.planner(inputs_BH[:, None], encoded, state)
             position_BX = self.position_logits(encoded, plan_B1H, lengths_B)[:, 0].log_softmax(1)
             read = encoded.states, plan_B1H[:, 0], position_BX
-            actions_BKF, log_prob_BK = most_probable_actions(self, read, ids_BT, lengths_B, WIDTH)
+            actions_BKF, log_prob_BK, _ = most_probable_actions(self, read, ids_BT, lengths_B, WIDTH)
             found.append((actions_BKF[:, 0], torch.where(active_B, log_prob_BK[:, 0], float("-inf"))))
             active_B = active_B & (actions_BKF[:, 0] != DONE).any(1)
             if not active_B.any():
                 break
             inputs_BH = self.plan_input(encoded, *action_fields(self, actions_BKF[:, 0]))
         actions, log_probs = (torch.stack(part, 1).cpu().numpy() for part in zip(*found, strict=True))
-        return with_forms(actions, log_probs, texts, self.template, self.forms)
+        planned = with_forms(Candidates(actions, log_probs, log_probs), texts, self.template, self.forms)
+        return planned.actions, planned.log_probs
 
     @torch.inference_mode()
     def log_prob(self, states: States) -> FloatArray:
@@ -246,13 +258,4 @@ class Pointer(PointerNetwork):
         plan = targets.take(torch.arange(len(states)), self.device)
         target_B1 = torch.where(plan.has_edit, self._position_choice(plan), position_BX.shape[1] - 1)
         loss_B1 = self._field_loss(plan, states_BTH, plan_BH[:, None], ids_BT, lengths_B)
-        return (position_BX.gather(1, target_B1) - loss_B1)[:, 0].cpu().numpy()
-
-
-def _against_done(log_prob_BX: Tensor) -> Tensor:
-    """Return how probable each edit is if the only other choice is DONE, which is the last column.
-
-    If any order of edits is right, the edits that remain share the probability, so that alone says little.
-    """
-    edits_BX, done_B1 = log_prob_BX[:, :-1], log_prob_BX[:, -1:]
-    return torch.cat([edits_BX - torch.logaddexp(edits_BX, done_B1), done_B1], 1)
+        return (self.confidence(position_BX).gather(1, target_B1) - loss_B1)[:, 0].cpu().numpy()

@@ -24,7 +24,7 @@ from stepedit.programmers.encoders import PretrainedEncoder, make_decoder, make_
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
 from stepedit.programmers.nn.bert import Bert
 from stepedit.programmers.nn.dropout import Dropout
-from stepedit.programmers.nn.embedding import Embedding, initialize, numeric_features
+from stepedit.programmers.nn.embedding import Embedding, initialize, numeric_features, spelling_of
 from stepedit.programmers.plan_targets import PlanTargets
 from stepedit.programmers.pretrained import read_weights
 from stepedit.text.subwords import SubwordReader, SubwordTokenizer
@@ -61,9 +61,9 @@ class PointerNetwork(Programmer):
         super().__init__()
         self.template, vocabulary = method.task.template, method.task.vocabulary
         hidden, features = config.hidden_size, numeric_features(method.task, config)
-        embedding = len(vocabulary), hidden, features, vocabulary.num_buckets
+        embedding, spelling = (len(vocabulary), hidden, features), spelling_of(vocabulary, config)
         operations = len(self.template.operations)
-        self.token_embedding = Embedding(*embedding)
+        self.token_embedding = Embedding(*embedding, *spelling)
         self.dropout = Dropout(config.dropout)
         self.encoder = make_encoder(config, method.task.max_length + 2)
         self.planner = make_decoder(config, max(1, config.num_layers // 2), method.task.max_edits + 1)
@@ -78,7 +78,7 @@ class PointerNetwork(Programmer):
             self.token_from_last = nn.Linear(hidden, hidden, bias=False)
         if self.has_tokens:
             self.token_from_first, self.token_from_plan = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
-            self.output_embedding = Embedding(*embedding)
+            self.output_embedding = Embedding(*embedding, vocabulary.bucket_sizes[:1])  # the shape
             self.output_bias = nn.Parameter(torch.zeros(len(vocabulary)))
             if self.template.copies:
                 self.copy_key = nn.Linear(hidden, hidden)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stepedit.config import EncoderShape, checked
-from stepedit.errors import DataError, UserError, located
+from stepedit.errors import DataError, UserError, located, shown
 from stepedit.files import read_json
 from stepedit.inference import hub
 from stepedit.inference.model_folder import TOKENIZER, Tensors, read_shapes, read_tensors
@@ -42,8 +42,10 @@ def read_shape(folder: Path) -> EncoderShape:
     kind = config.get("model_type") if isinstance(config, dict) else None
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise UserError(f"{path}: an encoder of the family {' or '.join(FAMILIES)} is needed, not {kind!r}")
-    if config.get("is_decoder") or config.get("hidden_act", "gelu") != "gelu":
-        raise UserError(f"{path}: not an encoder with gelu activations")
+    if config.get("is_decoder"):
+        raise UserError(f"{path}: a decoder; an encoder is needed")
+    if config.get("hidden_act", "gelu") != "gelu":
+        raise UserError(f"{path}: its activations are {shown(str(config['hidden_act']))}, and only gelu is supported")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"{path}: only absolute positions are supported")
     names = {"vocab_size": "vocab_size", "hidden_size": "hidden_size", "num_hidden_layers": "num_layers"}

@@ -26,7 +26,7 @@ from stepedit.programmers.base import Programmer
 from stepedit.programmers.encoders import make_decoder, make_encoder
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
 from stepedit.programmers.nn.dropout import Dropout, DropoutRng
-from stepedit.programmers.nn.embedding import Embedding, initialize, numeric_features
+from stepedit.programmers.nn.embedding import Embedding, initialize, numeric_features, spelling_of
 from stepedit.tasks.base import Task
 
 
@@ -57,7 +57,7 @@ class SeqToSeq(Programmer):
         token_features, output_features = (
             None if features is None else features[part] for part in (tokens, method.output_tokens())
         )
-        self.token_embedding = Embedding(len(tokens), hidden, token_features, vocabulary.num_buckets)
+        self.token_embedding = Embedding(len(tokens), hidden, token_features, *spelling_of(vocabulary, config))
         self.symbol_embedding = Embedding(outputs, hidden)
         self.output_embedding = Embedding(outputs, hidden, output_features)
         self.output_bias = nn.Parameter(torch.zeros(outputs))
@@ -91,7 +91,7 @@ class SeqToSeq(Programmer):
         if ids_BT.shape[1] == 0:
             ids_BT = ids_BT.new_full((len(ids_BT), 1), PAD)
         mask_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < lengths_B[:, None]
-        if not self.token_embedding.num_buckets:
+        if not self.token_embedding.bucket_sizes:
             ids_BT = self.token_rows[ids_BT]
         encoded: EncoderOutput = self.encoder(self.dropout(self.token_embedding(ids_BT)), mask_BT)
         return encoded

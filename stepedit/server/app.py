@@ -241,6 +241,7 @@ def _model_info(name: str, editor: Editor) -> ModelInfo:
         verifiable=task.verifiable,
         keeps=can_keep(editor.method),
         iterative=editor.method.iterative,
+        can_search=editor.can_search,
         has_examples=not task.open_vocabulary,
     )
 

@@ -96,7 +96,8 @@ class ModelInfo(BaseModel):
     separator: str  # between tokens
     verifiable: bool  # whether results can be verified
     keeps: bool  # whether words can be kept
-    iterative: bool  # whether it predicts actions, which beam search and the threshold need
+    iterative: bool  # whether it predicts actions, which the threshold needs
+    can_search: bool  # whether it can be decoded with a beam
     has_examples: bool  # whether random examples can be generated
 
 

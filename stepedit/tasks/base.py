@@ -24,6 +24,7 @@ from stepedit.editing.sequences import PAD, BoolArray, IntArray, Pairs, Sequence
 from stepedit.errors import DataError, PairError, UserError
 from stepedit.registry import did_you_mean
 from stepedit.text.affix_rules import WordForms
+from stepedit.text.error_model import ErrorModel
 from stepedit.text.vocabulary import Vocabulary
 
 Progress = Callable[[int, int], None]  # (done, total)
@@ -165,6 +166,10 @@ class Task(ABC):
     @abstractmethod
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Return a new source for each target (if not `resamples_sources`: the only one)."""
+
+    def error_model(self, pairs: Pairs) -> ErrorModel | None:
+        """Return the errors of pairs, to be made again in their targets; None if the task has none."""
+        return None
 
     def draw_sources(self, size: int, rng: np.random.Generator) -> Sequences:
         """Return `size` sources without their targets; fewer if there are fewer targets."""

@@ -42,6 +42,7 @@ from stepedit.errors import DataError
 from stepedit.tasks.base import Progress, Segment, Task
 from stepedit.text import tokenization, windows
 from stepedit.text.affix_rules import MAX_RULES, AffixRule, WordForms, learn
+from stepedit.text.error_model import ErrorModel
 from stepedit.text.tokenization import CAP, CAPS, Level
 from stepedit.text.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
 
@@ -75,6 +76,7 @@ class ParallelText(Task):
     spans: bool = False  # whether a run of tokens is deleted or replaced in one edit
     max_rules: Annotated[int, Field(ge=0, le=MAX_AFFIX_RULES)] = 0
     affix_rules: Annotated[tuple[str, ...], Field(max_length=MAX_AFFIX_RULES)] = ()
+    spelled: bool = False  # whether networks see the characters that words begin and end with
 
     name: ClassVar[str] = "text"
     title: ClassVar[str] = "your own text"
@@ -94,6 +96,11 @@ class ParallelText(Task):
             raise ValueError("segmentation=word edits the characters of a word, so it needs level=char")
         if self.max_rules and self.level == "char":
             raise ValueError("max_rules is for words, so it needs level=word")
+        if self.spelled and self.level == "char":
+            raise ValueError("spelled is for words, so it needs level=word")
+        known = set(self.known_tokens)
+        if len(known) < len(self.known_tokens) or not known.issuperset(self.insertable_tokens):
+            raise ValueError("known_tokens are distinct, and insertable_tokens are among them")
         try:
             [AffixRule.parse(rule) for rule in self.affix_rules]
         except DataError as error:
@@ -108,7 +115,7 @@ class ParallelText(Task):
     def for_data(cls, sources: Sequence[str], targets: Sequence[str], args: Mapping[str, Any]) -> Self:
         """Return the task with vocabulary and limits learned from these pairs."""
         by_word = args.get("level", cls.level) == "word"
-        defaults = {"segmentation": _segmentation(sources, targets, args), "spans": by_word}
+        defaults = {"segmentation": _segmentation(sources, targets, args), "spans": by_word, "spelled": by_word}
         args = defaults | {"max_rules": MAX_RULES if by_word else 0} | dict(args)
         task = cls.from_args({"window": windows.WINDOW, "known_tokens": (), "insertable_tokens": (), **args})
         split = task.vocabulary.split
@@ -137,7 +144,7 @@ class ParallelText(Task):
     @cached_property
     def vocabulary(self) -> OpenVocabulary:
         """The known tokens; other tokens are kept as they are, with ids that only this object can decode."""
-        return OpenVocabulary((PAD_TOKEN, *self.known_tokens), self.level)
+        return OpenVocabulary((PAD_TOKEN, *self.known_tokens), self.level, self.spelled)
 
     def _learned_rules(self, pairs: Pairs, scripts: Scripts) -> tuple[str, ...]:
         """Return the affix rules that the pairs use often, frequent ones first."""
@@ -201,6 +208,10 @@ class ParallelText(Task):
                 return found.take(slice(size))
         raise DataError(f"task {self.name}: {len(found)} random texts were found, not {size}")
 
+    def error_model(self, pairs: Pairs) -> ErrorModel:
+        """Return the errors of pairs, to be made again in their targets."""
+        return ErrorModel(pairs, self.vocabulary)
+
     def resample(self, targets: Sequences, rng: np.random.Generator) -> Sequences:
         """Return each target with zero to two typos."""
         return Sequences.from_rows([self._with_typos(row, rng) for row in targets.rows()])
@@ -226,7 +237,7 @@ class ParallelText(Task):
         With `spans`, edits that touch are one edit, if it deletes a run or replaces it by one token.
         """
         scripts = alignment.with_swaps(alignment.scripts(sources, targets), sources)
-        return alignment.with_runs(scripts) if self.spans else scripts
+        return alignment.with_runs(scripts, sources) if self.spans else scripts
 
     def expressible(self, pairs: Pairs, scripts: Scripts) -> BoolArray:
         """Return (B,) whether every inserted token is insertable, a form of the word or part of the text there."""

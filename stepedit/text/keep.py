@@ -10,6 +10,7 @@ compressed with gzip.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from stepedit.errors import DataError
 from stepedit.text import tokenization
 
 POSSESSIVE = "'s"
+MAX_BYTES = 1 << 25  # of a file of words, unpacked
 
 
 class Keep:
@@ -47,9 +49,15 @@ class Keep:
 def read_words(path: Path) -> list[str]:
     """Return the words of a file in its order; DataError if it cannot be read."""
     try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+            if content[:2] == b"\x1f\x8b":
+                file.seek(0)
+                content = gzip.GzipFile(fileobj=file).read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise DataError(f"{path}: more than {MAX_BYTES:,} bytes are too many for a list of words")
+        text = content.decode()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{path}: damaged ({error})") from None
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 

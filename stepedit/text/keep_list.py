@@ -130,7 +130,7 @@ def _pattern(entry: str) -> re.Pattern[str]:
 
 
 def _repeats_a_repeat(pattern: str) -> bool:
-    """Whether a group that is repeated without limit has a repeat or an alternative in it."""
+    """Whether a group that is repeated without limit has a repeat, an option or an alternative in it."""
     plain = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", pattern)  # without escapes and sets
     inside = [False]  # for each open group: whether it has such a thing
     for index, character in enumerate(plain):
@@ -141,7 +141,11 @@ def _repeats_a_repeat(pattern: str) -> bool:
             if found and re.match(r"[*+]|\{\d*,\d*\}", plain[index + 1 :]):
                 return True
             inside[-1] |= found
-        elif character in "*+|" or re.match(r"\{\d*,\d*\}", plain[index:]):
+        elif (
+            character in "*+|"
+            or (character == "?" and plain[index - 1 : index] not in ("", *"(*+?}"))
+            or re.match(r"\{\d*,\d*\}", plain[index:])
+        ):
             inside[-1] = True
     return False
 

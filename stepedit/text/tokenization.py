@@ -157,3 +157,9 @@ def shape(token: str) -> str:
     core = token.removeprefix(" ")
     kind = "9" if any(map(str.isdigit, core)) else "a" if core.isalpha() else unicodedata.category(core[-1:] or " ")
     return f"{token[:1] == ' '}{kind}{core[-2:].lower() if kind == 'a' and len(core) > 1 else ''}"
+
+
+def spelling(token: str) -> tuple[str, str, str, str]:
+    """Return the characters of a token that a network can see: the first, the first and last three, the first five."""
+    core = token.removeprefix(" ").lower()
+    return core[:1] or " ", core[:3], core[-3:], core[:5]

@@ -1,13 +1,15 @@
 """Tokens to ids and back. Strings exist only at the edges (files, command line, HTTP); inside, text is ids.
 
 A fixed vocabulary knows its tokens and no others. An open one accepts any text: an unknown token gets an id above all
-known ones, which stands for this token until the text is decoded again. A network learns one thing from such an id:
-`(id - known) % num_buckets` is the bucket of the token's shape.
+known ones, which stands for this token until the text is decoded again. What a network sees of it is in the id:
+`(id - known) % num_buckets` is the bucket of the token's shape or, with `spelled`, a number whose digits, in the bases
+`bucket_sizes` and lowest first, are the buckets of its shape and of the characters that it begins and ends with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import ClassVar, Self
 from zlib import crc32
 
@@ -17,14 +19,22 @@ from stepedit.text import tokenization
 from stepedit.text.tokenization import Level
 
 PAD_TOKEN = "<pad>"
-UNNAMED = 1 << 40  # above the id of every unknown token of a text
+NUM_IDS = 1 << 58  # so that an id with two marks (`inference.protection`), times four, is an integer of 64 bits
+SHAPES = 64  # buckets of shapes
+SPELLINGS = (128, 128, 1024, 1024)  # buckets of the first letter, the first three, the last three, the first five
+
+
+def _place(character: str) -> int:
+    """Return a number whose remainder by 128 is another one for each small letter of nearly any alphabet."""
+    code = ord(character)
+    return code if code < 128 else code - 64
 
 
 class Vocabulary:
     """A fixed list of tokens; a token's id is its index, and index 0 is padding."""
 
     is_open: ClassVar[bool] = False  # whether any text can be encoded
-    num_buckets: ClassVar[int] = 0  # of unknown tokens
+    bucket_sizes: tuple[int, ...] = ()  # of unknown tokens
     separator: ClassVar[str] = " "  # between tokens
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -37,6 +47,10 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def buckets(self) -> list[int]:
+        """Return the bucket of each known token, if networks see the spelling of known tokens, too."""
+        return []
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the ids of some tokens; DataError names the first unknown one."""
@@ -95,12 +109,14 @@ class OpenVocabulary(Vocabulary):
     """Encodes any text without loss; see `tokenization`."""
 
     is_open: ClassVar[bool] = True
-    num_buckets: ClassVar[int] = 64
     separator: ClassVar[str] = ""
 
-    def __init__(self, tokens: Iterable[str], level: Level) -> None:
+    def __init__(self, tokens: Iterable[str], level: Level, spelled: bool = False) -> None:
         super().__init__(tokens)
-        self.level = level
+        self.level, self.spelled = level, spelled
+        self.bucket_sizes = (SHAPES, *SPELLINGS) if spelled else (SHAPES,)
+        self.num_buckets = prod(self.bucket_sizes)  # kinds of unknown tokens that a network can tell apart
+        self._unnamed = NUM_IDS // self.num_buckets // 2  # above the rank of every unknown token of a text
         self._unknown: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._in_bucket: dict[int, int] = {}  # unknown tokens of each bucket, less one
@@ -120,7 +136,7 @@ class OpenVocabulary(Vocabulary):
 
     def opened(self) -> Self:
         """Return a vocabulary with the same known tokens and no unknown ones yet."""
-        return type(self)(self.tokens, self.level)
+        return type(self)(self.tokens, self.level, self.spelled)
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the ids of some tokens; an unknown one gets an id of its own."""
@@ -130,16 +146,28 @@ class OpenVocabulary(Vocabulary):
         if token not in self._unknown:
             bucket = self._bucket(token)
             rank = self._in_bucket[bucket] = self._in_bucket.get(bucket, -1) + 1
+            if rank >= self._unnamed:
+                raise DataError(f"more than {rank:,} unknown tokens that begin and end as {token!r}")
             index = len(self.tokens) + bucket + self.num_buckets * rank
             self._unknown[token], self._names[index] = index, token
         return self._unknown[token]
 
     def _bucket(self, token: str) -> int:
-        return crc32(tokenization.shape(token).encode()) % self.num_buckets
+        bucket = 0
+        if self.spelled:
+            first, *others = tokenization.spelling(token)
+            numbers = [_place(first), *(crc32(part.encode()) for part in others)]
+            for number, size in zip(reversed(numbers), reversed(SPELLINGS), strict=True):
+                bucket = bucket * size + number % size
+        return bucket * SHAPES + crc32(tokenization.shape(token).encode()) % SHAPES
+
+    def buckets(self) -> list[int]:
+        """Return the bucket of each known token, if networks see the spelling of known tokens, too."""
+        return [self._bucket(token) for token in self.tokens] if self.spelled else []
 
     def as_unknown(self, index: int) -> int:
         """Return an id that a known token could have if it were unknown; it has no name."""
-        return len(self.tokens) + self._bucket(self.tokens[index]) + self.num_buckets * (UNNAMED + index)
+        return len(self.tokens) + self._bucket(self.tokens[index]) + self.num_buckets * (self._unnamed + index)
 
     def split(self, line: str) -> list[str]:
         """Tokenize a text."""

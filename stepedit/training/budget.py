@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -14,15 +14,16 @@ import torch
 from torch import distributed
 
 from stepedit.config import RunConfig
-from stepedit.editing.sequences import Pairs
+from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.methods.base import Method
+from stepedit.tasks.base import Segment, Task
 from stepedit.training.distributed import broadcast_from_rank0
 from stepedit.training.ema import evaluation_mode
 from stepedit.training.request import EXTENDABLE, MAX_VALIDATIONS, RunRequest
 from stepedit.training.trainer import Trainer
 
 TIMED_SECONDS = 6.0  # long enough to time steps
-MAX_TIMED = 128  # texts of the validation split
+MAX_TIMED, TIMED_TOGETHER = 128, 32  # texts of the validation split; of about the same length
 
 
 class Timing(NamedTuple):
@@ -59,11 +60,20 @@ def _validation_seconds(trial: Trainer) -> float:
     """
     size = len(trial.validation)
     pairs, method = trial.validation.take(np.arange(0, size, ceil(size / MAX_TIMED))), trial.method
-    looks = 1 + method.iterative * (1 + method.task.edits(pairs.sources, pairs.targets).counts.mean())
+    texts = Sequences.from_rows([part.tokens for row in pairs.sources.rows() for part in _segments(method.task, row)])
+    edits = method.task.edits(pairs.sources, pairs.targets).counts.sum() if method.iterative else 0
+    looks = 1 + edits / max(1, len(texts))
+    in_order = np.argsort(texts.lengths, kind="stable")
     began = time.perf_counter()
     with evaluation_mode(trial.net):
-        trial.net.predict(pairs.sources)
+        for begin in range(0, len(texts), TIMED_TOGETHER):
+            trial.net.predict(texts.take(in_order[begin : begin + TIMED_TOGETHER]))
     return float(time.perf_counter() - began) * looks * size / len(pairs)
+
+
+def _segments(task: Task, row: Sequence[int]) -> list[Segment]:
+    """Return what is edited of a text: windows of a long one, not the whole of it."""
+    return [part for part in task.segments(row, task.vocabulary) if part.editable]
 
 
 def choose_num_threads(trial: Trainer, fixed: bool) -> tuple[int, float]:

@@ -72,10 +72,7 @@ def unpack_optimizers(optimizers: Sequence[torch.optim.Optimizer], tensors: Tens
 
 def pack_pairs(name: str, pairs: Pairs) -> Tensors:
     """Return pairs as named tensors."""
-    return {
-        f"{name}.{side}": texts.ids.astype(np.int32)
-        for side, texts in (("sources", pairs.sources), ("targets", pairs.targets))
-    }
+    return {f"{name}.{side}": texts.ids for side, texts in (("sources", pairs.sources), ("targets", pairs.targets))}
 
 
 def unpack_pairs(tensors: Tensors) -> Pairs:

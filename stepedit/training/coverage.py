@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepedit.editing.edits import Scripts
 from stepedit.editing.sequences import Pairs
 from stepedit.methods.base import Method
 
@@ -22,8 +23,8 @@ class Coverage:
     without_forms: int | None = None  # how many could be without affix rules; None if there are none
 
 
-def expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
-    """Return the pairs that the method's outputs can express, and how many those are."""
+def expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Scripts, Coverage]:
+    """Return the pairs that the method's outputs can express, their scripts, and how many those are."""
     scripts = method.task.edits(pairs.sources, pairs.targets)
     possible = method.expressible(pairs, scripts)
     others = pairs.take(np.flatnonzero(~possible)[:EXAMPLES])
@@ -32,4 +33,6 @@ def expressible(method: Method, pairs: Pairs) -> tuple[Pairs, Coverage]:
     plain = method.task.expressible_without_forms(pairs, scripts) if method.iterative else None
     without_forms = None if plain is None else int(plain.sum())
     coverage = Coverage(len(pairs), int(possible.sum()), examples, without_forms)
-    return pairs if possible.all() else pairs.take(possible), coverage
+    if not possible.all():
+        pairs, scripts = pairs.take(possible), scripts.take(np.flatnonzero(possible))
+    return pairs, scripts, coverage

@@ -41,6 +41,10 @@ DATA_OPTIONS = ("data", "target_file", "source_column", "target_column", "strip"
 RUN_OPTIONS = tuple(name for name in RunSettings.model_fields if name not in ("task_args", "training", "data_hash"))
 LIMITS = tuple(Limits.model_fields)
 TRAINING_OPTIONS = tuple(name for name in TrainingConfig.model_fields if name != "encoder_shape")
+NEEDS = {  # options that mean nothing without another one
+    "data": DATA_OPTIONS[1:],
+    "encoder": ("encoder_learning_rate", "frozen_layers", "pooling", "precision"),
+}
 EXTENDABLE = ("max_epochs", "max_steps", "max_minutes")  # also when a run is resumed
 
 
@@ -92,7 +96,17 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
     settings = {"mode": default_mode(values)} | {name: values[name] for name in RUN_OPTIONS if name in values}
     settings |= _identified(settings)
     settings |= {"task_args": asdict(task), "training": _training(values, task, dataset)}  # type: ignore[call-overload]
-    return RunRequest(checked(RunSettings, settings), limits)
+    request = RunRequest(checked(RunSettings, settings), limits)
+    _require_effect(values)
+    return request
+
+
+def _require_effect(values: Mapping[str, Any]) -> None:
+    """Raise UserError if an option means nothing without another one."""
+    for needed, names in NEEDS.items():
+        for name in names:
+            if values.get(name) and needed not in values:
+                raise UserError(f"{name} means nothing without {needed}")
 
 
 def _encoder(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from stepedit.config import RunConfig
-from stepedit.data.states import States, by_length, sample_states
-from stepedit.editing.edits import Scripts
-from stepedit.editing.sequences import IntArray, Pairs
+from stepedit.data.states import States
+from stepedit.editing.sequences import Pairs
 from stepedit.errors import DataError, DivergedError, UserError
 from stepedit.evaluation.evaluate import evaluate_pairs, score
 from stepedit.files import write_atomic
@@ -34,14 +33,15 @@ from stepedit.programmers.nn.dropout import DropoutRng, dropout_rng
 from stepedit.registry import PROGRAMMERS
 from stepedit.training import checkpoint, distributed
 from stepedit.training.checkpoint import Report, TrainerState
-from stepedit.training.coverage import expressible
 from stepedit.training.ema import evaluation_mode, make_average, update_average
 from stepedit.training.optimizers import make_optimizers
 from stepedit.training.pacing import Pacer
 from stepedit.training.schedule import learning_rate_at
 from stepedit.training.self_training import SelfTrainingBuffer
+from stepedit.training.state_sampler import StateSampler
 
 SAVE_EVERY = 60.0  # seconds
+NEARLY_ALL, SPARE_EDITS = 0.99, 8  # edits in validations: what this share of the training windows needs, and more
 
 
 class Trainer:
@@ -61,8 +61,9 @@ class Trainer:
         self.tokenizer: Path | None = None  # of a pretrained encoder
         self._check_mode()
         self.validation = pairs["val"]
-        self.train, self.coverage = expressible(self.method, pairs["train"])
-        self.batches = self._num_batches()
+        self.sampler = StateSampler(run, self.method, pairs["train"])
+        self.batches = self.sampler.num_batches
+        self.validating = self._validating_method()
         self.held_out = Pairs.join([part for name, part in pairs.items() if name != "train"])
         self.buffer = SelfTrainingBuffer.empty()
         self.net = self._new_network()
@@ -76,7 +77,6 @@ class Trainer:
         self.pacer, self.state = Pacer(run, self.batches), TrainerState()
         self.pacer.plan(self.state)
         self.stopping = False  # set it to stop after the current step
-        self._scripts: Scripts | None = None
         self._states: tuple[int, States] | None = None  # of the current epoch
         self._clock, self._started = clock, clock()  # the moment at which `state.seconds` was 0
 
@@ -102,14 +102,14 @@ class Trainer:
         if not self.method.task.verifiable:
             raise UserError(f"self-training needs a task with a verifier, and {self.run.task} has none")
 
-    def _num_batches(self) -> int:
-        """Return the number of batches of an epoch; DataError if there is none."""
-        if not len(self.train):
-            raise DataError(f"none of the {self.coverage.pairs:,} pairs can be expressed with the edits of this task")
-        size = self.run.training.batch_size
-        if len(self.train) < size:
-            raise DataError(f"{len(self.train)} training pairs do not fill one batch of {size}")
-        return len(self.train) // size
+    def _validating_method(self) -> Method:
+        """Return the method with a limit of steps for text: in its first epochs a network may edit without end."""
+        task, method = self.method.task, self.method
+        if not (method.iterative and task.open_vocabulary):
+            return method
+        needed = np.quantile(self.sampler.scripts.counts, NEARLY_ALL)  # of a window, as the limit
+        limit = min(method.max_steps, int(needed) + SPARE_EDITS)
+        return type(method)(task, max_actions=limit, edit_order=method.edit_order)
 
     def _copy_scores(self) -> dict[str, float]:
         """Return the validation metrics of copying the source."""
@@ -205,35 +205,13 @@ class Trainer:
         return self._states[1].take(np.arange(index * size, (index + 1) * size))
 
     def epoch_states(self, epoch: int) -> States:
-        """Return the shuffled states of an epoch; sources are resampled where a target has many."""
-        rng = np.random.default_rng([self.run.seed, 1, epoch])
-        task, pairs, self_training = self.method.task, self.train, self.run.mode == "self-training"
-        if task.resamples_sources:
-            pairs = Pairs(task.resample(pairs.targets, rng), pairs.targets)
-        if self_training:
-            own_rng = np.random.default_rng([self.run.seed, 2, epoch])
-            with evaluation_mode(self.average):
-                self.buffer.extend(epoch, self.average, self.method, self.held_out, own_rng)
-            pairs = self.buffer.mix(pairs, rng)
-        if task.resamples_sources or self_training or self._scripts is None:
-            self._scripts = task.edits(pairs.sources, pairs.targets)
-        scripts = self._scripts
-        reads_names = self.run.training.encoder is not None  # so that no word is unknown to it
-        ids = task.unk_dropout(rng) if self.method.iterative and not reads_names else None
-        if ids is not None:
-            pairs, scripts = pairs.mapped(ids), scripts.mapped(ids)
-        order = self.run.training.edit_order
-        offline = self._offline_counts(scripts)
-        rows = rng.permutation(len(pairs))
-        if task.open_vocabulary:
-            rows = by_length(rows, pairs.sources.lengths, self.run.training.batch_size, rng)
-        return sample_states(pairs, scripts, rows, self.run.mode, rng, order, offline)
-
-    def _offline_counts(self, scripts: Scripts) -> IntArray | None:
-        """Return (B,) how many edits each pair's fixed state has, the same in every epoch; None for sources."""
-        if not self.method.iterative or self.run.training.offline_states == "sources":
-            return None
-        return np.random.default_rng([self.run.seed, 3]).integers(0, scripts.counts + 1)
+        """Return the shuffled states of an epoch; in self-training with the model's own outputs among them."""
+        if self.run.mode != "self-training":
+            return self.sampler.states(epoch)
+        rng = np.random.default_rng([self.run.seed, 2, epoch])
+        with evaluation_mode(self.average):
+            self.buffer.extend(epoch, self.average, self.method, self.held_out, rng)
+        return self.sampler.states(epoch, self.buffer.mix)
 
     def step(self, states: States) -> float:
         """Make one optimizer step on a batch, or on this process's part of it; return the loss of the whole batch.
@@ -281,12 +259,13 @@ class Trainer:
         own = dict.fromkeys(names, 0.0)
         if self.rank == 0:
             with evaluation_mode(self.average):
-                own = evaluate_pairs(self.average, self.method, self.validation).means()
+                own = evaluate_pairs(self.average, self.validating, self.validation).means()
         metrics = dict(zip(names, distributed.broadcast_from_rank0([own[name] for name in names]), strict=True))
         self._update_seconds()
         self.state.validated = epoch
         objective = metrics[self.method.task.objective]
         better = objective > self.state.best
+        kept = better or objective == self.state.best == 0  # of weights that can do nothing yet, the last ones
         if better:
             self.state.best, self.state.best_epoch = objective, epoch
         seconds, step = self.state.seconds, self.state.step
@@ -303,7 +282,7 @@ class Trainer:
             steps_per_second=step / max(seconds, 1e-9),
         )
         if self.rank == 0:
-            if better:
+            if kept:
                 facts = {"epoch": epoch, "step": step, "validation": metrics}
                 model_folder.write_tensors(self.folder / model_folder.WEIGHTS, weights_of(self.average), facts)
                 model_folder.remove_results(self.folder)  # of other weights

@@ -253,5 +253,10 @@ def test_a_text_may_begin_with_a_dash() -> None:
     texts = ["- 33 + 25 + 75 - 60 == ( 30 - 23 )", "2 == ( 4 - 2 )", "- 3 + 5 == ( 4 - 2 )"]
     run = subprocess.run([*COMMAND, "edit", "aes", *texts], capture_output=True, text=True, check=False)
     assert run.stdout.splitlines() == ["- 33 + 25 + 75 - 60 == 7", "2 == 2", "- 3 + 5 == 2"], run.stderr
+    named = subprocess.run(
+        [*COMMAND, "edit", "aes", "--keep=my words.txt", "2"], capture_output=True, text=True, check=False
+    )
+    assert "my words.txt" in named.stderr
+    assert named.returncode == 2, "an option whose value has a space"
     wrong = subprocess.run([*COMMAND, "edit", "aes", "--beem", "2"], capture_output=True, text=True, check=False)
     assert "No such option: --beem" in wrong.stderr

@@ -336,3 +336,11 @@ def test_a_row_that_looks_like_a_header_is_a_pair_with_a_warning(header: str, tm
 def test_an_ordinary_first_row_gets_no_warning(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("inputt,input\na,b\n")
     assert len(dataset.read(tmp_path / "p.csv").splits["all"]) == 2
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.M2"])
+def test_a_file_with_targets_of_its_own_takes_no_other_targets(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("a\n")
+    (tmp_path / "targets.txt").write_text("b\n")
+    with pytest.raises(DataError, match="has targets of its own"):
+        dataset.read_splits(str(tmp_path / name), [tmp_path / "targets.txt"])

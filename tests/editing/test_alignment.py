@@ -161,16 +161,35 @@ def test_optimal_edits_are_exactly_those_that_reduce_the_distance(pairs: list[tu
         ([1, 2], [1, 9, 2], [Edit(1, 1, (9,))]),  # nothing is removed: an insertion
         ([1, 2], [1, 8, 9, 2], [Edit(1, 1, (8,)), Edit(2, 2, (9,))]),
         ([1, 2, 3, 4, 5], [1, 3, 5], [Edit[int](1, 2, ()), Edit[int](2, 3, ())]),  # apart
+        ([1, 2, 3, 9, 2, 4], [1, 2, 4], [Edit[int](1, 4, ())]),  # 2 3 9, not 3 9 2
+        ([2, 2, 2], [2], [Edit[int](0, 2, ())]),
+        ([1, 2, 2, 3], [4, 2, 3], [Edit(0, 2, (4,))]),
     ],
-    ids=["deleted", "by one token", "one by one", "inserted", "two inserted", "apart"],
+    ids=[
+        "deleted",
+        "by one token",
+        "one by one",
+        "inserted",
+        "two inserted",
+        "apart",
+        "leftmost",
+        "of equals",
+        "first",
+    ],
 )
 def test_a_run_of_tokens_is_one_edit(source: list[int], target: list[int], expected: list[Edit[int]]) -> None:
-    assert with_runs(scripts(*(Sequences.from_rows([row]) for row in (source, target)))).row(0) == expected
+    sources, targets = (Sequences.from_rows([row]) for row in (source, target))
+    assert with_runs(scripts(sources, targets), sources).row(0) == expected
+
+
+def test_a_deletion_does_not_move_to_the_left_as_far_as_the_edit_before_it() -> None:
+    script = Scripts.from_rows([[Edit(0, 1, (4,)), Edit[int](3, 4, ())]])
+    assert with_runs(script, Sequences.from_rows([[1, 5, 5, 5, 3]])).row(0) == [Edit(0, 1, (4,)), Edit[int](2, 3, ())]
 
 
 def test_where_a_run_becomes_several_tokens_only_its_deletions_are_merged() -> None:
     touching = [Edit(0, 1, (7,)), Edit[int](1, 2, ()), Edit[int](1, 2, ()), Edit(1, 2, (8,))]
-    merged = with_runs(Scripts.from_rows([touching])).row(0)
+    merged = with_runs(Scripts.from_rows([touching]), Sequences.from_rows([[1, 2, 3, 4]])).row(0)
     assert merged == [Edit(0, 1, (7,)), Edit[int](1, 3, ()), Edit(1, 2, (8,))]
     assert trajectory((1, 2, 3, 4), merged)[-1] == trajectory((1, 2, 3, 4), touching)[-1] == (7, 8)
 
@@ -179,7 +198,7 @@ def test_where_a_run_becomes_several_tokens_only_its_deletions_are_merged() -> N
 def test_merged_runs_lead_to_the_target_and_none_touch(pairs: list[tuple[list[int], list[int]]]) -> None:
     sources, targets = (Sequences.from_rows(list(side)) for side in zip(*pairs, strict=True))
     single = scripts(sources, targets)
-    merged = with_runs(single)
+    merged = with_runs(single, sources)
     assert merged.left_to_right
     for index, (source, target) in enumerate(pairs):
         edits = merged.row(index)

@@ -35,6 +35,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_scores_tell_apart_by_edits_and_length_and_show_three_examples_of_each_kind(folder: Path) -> None:
+    with pytest.raises(UserError, match="data: expected the splits"):
+        evaluate(folder, "all", data="pairs.tsv")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="no split 'test'; there are: all"):
+        evaluate(folder, "test", data=lines(RIGHT))
     found = evaluate(folder, "all", data=lines(*[RIGHT] * 4, *[WRONG] * 4, SHORT))
     outcome = Editor.load(folder).edit([SHORT[0]])[0]
     short = float(bool(outcome.valid))

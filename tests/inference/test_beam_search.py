@@ -191,6 +191,20 @@ def test_no_beam_applies_an_edit_below_the_threshold(beam_size: int) -> None:
     assert min(step.confidence for step in steps) >= 0.3
 
 
+def test_a_search_that_finds_nothing_probable_enough_ends_for_its_confidence() -> None:
+    task = TASKS["aor"](numbers=4, length=3)
+    policy = EarlyEnd(task, num_actions=3)  # one text of 0.4 is finished, another of 0.6 not yet
+
+    def nothing(sources: Sequences, predictions: Sequences) -> BoolArray:
+        return np.zeros(len(sources), np.bool_)
+
+    for probability, reason in ((0.0, "done"), (0.5, "done"), (0.7, "confidence")):
+        (outcome,) = search(
+            task.vocabulary.encode(["2 3"]), policy.top_k, task.template, 4, 3, nothing, min_probability=probability
+        )
+        assert outcome.stop_reason == reason, probability
+
+
 def test_the_probability_of_edits_below_the_threshold_is_that_of_stopping() -> None:
     task = TASKS["aor"](numbers=4, length=3)
     policy = TwoOrders(task, num_actions=3)  # from `2 3`: edits of 0.4, 0.3 and 0.3

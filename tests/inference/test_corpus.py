@@ -50,3 +50,14 @@ def test_a_reader_may_stop_early() -> None:
     results = corpus.in_processes(shout, lines(*map(str, range(40))), 2)
     assert next(results)[0] == 0
     results.close()  # type: ignore[attr-defined]
+
+
+def test_a_batch_ends_with_the_line_that_makes_it_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BATCH_LINES", 9)
+    monkeypatch.setattr(corpus, "BATCH_CHARACTERS", 5)
+    found = list(corpus.batches(lines("aaa", "bb", "c", "dddddd", "e")))
+    assert [([text for text, _ in batch], first) for batch, first in found] == [
+        (["aaa", "bb"], 0),
+        (["c", "dddddd"], 2),
+        (["e"], 4),
+    ]

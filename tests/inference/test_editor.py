@@ -124,6 +124,15 @@ def test_a_list_of_words_needs_a_beam_and_one_edit_at_a_time() -> None:
     assert spelling.resolve(Decoding(min_confidence=0.0)).min_confidence == 0
 
 
+def test_a_word_that_stays_for_lack_of_confidence_says_so() -> None:
+    editor = Editor.load("spelling")
+    (unsure,), (sure,) = (editor.edit([word]) for word in ("tommorow", "catagory"))
+    assert (unsure.text, unsure.stop_reason) == ("tommorow", "confidence")
+    assert (sure.text, sure.stop_reason) == ("category", "done")
+    (forced,) = editor.edit(["tommorow"], Decoding(min_confidence=0.0))
+    assert (forced.text != "tommorow", forced.stop_reason) == (True, "done")
+
+
 def test_the_lexicon_says_what_is_valid_and_a_verifier_otherwise() -> None:
     words = Decoding(lexicon=Lexicon(["the"]), min_confidence=0)
     assert [each.valid for each in Editor.load("spelling").edit(["teh", "xqzvw"], words)] == [True, False]

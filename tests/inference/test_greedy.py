@@ -9,6 +9,9 @@ from stepedit.editing.sequences import Sequences
 from stepedit.inference import greedy
 from stepedit.inference.editor import Editor
 from stepedit.inference.greedy import run
+from stepedit.methods.base import END
+from stepedit.methods.end2end import End2end
+from stepedit.registry import TASKS
 from tests.editing.templates import DELETE, INSERT, POSITION, REPLACE, SUBSTITUTE, SWAP, TEMPLATES, TOKEN
 from tests.inference.policies import ScriptedPolicy, recurrence
 
@@ -171,3 +174,18 @@ def test_a_text_alone_is_edited_as_in_a_batch(name: str, threshold: float, limit
         ]
         for mine, other in zip(alone.trace, expected.trace, strict=True):
             assert mine.confidence == pytest.approx(other.confidence, abs=1e-4)
+
+
+def test_an_output_without_an_end_is_one_step_and_stopped_by_the_limit() -> None:
+    """End2end of numbers; its outputs are padding, start, end, then the tokens."""
+    task = TASKS["sort"].from_args({"numbers": 5, "length": 3})
+    outputs = np.array([[3, 4, END, 0], [3, 4, 3, 4]])
+
+    def write(texts: Sequences) -> Prediction:
+        return Prediction(outputs[: len(texts)], np.zeros(len(texts)))
+
+    found = run(Sequences.from_rows([[1, 2], [1, 2]]), write, End2end(task))
+    assert [(outcome.steps, outcome.stop_reason, len(outcome.tokens)) for outcome in found] == [
+        (1, "done", 2),
+        (1, "limit", 4),
+    ]

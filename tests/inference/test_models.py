@@ -96,6 +96,16 @@ def test_a_model_reaches_its_score_on_generated_test_pairs(name: str) -> None:
     assert scores[editor.method.task.objective] > MIN_SCORES[name]
 
 
+def test_a_folder_without_a_run_does_not_hide_a_model_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spelling").mkdir()  # pairs, say
+    assert model_folder.is_shipped(model_folder.find("spelling"))
+    Path("spelling", "config.json").touch()
+    assert model_folder.find("spelling") == Path("spelling")
+
+
 def test_a_model_works_from_any_folder_and_is_never_changed(tmp_path: Path) -> None:
     before = sorted(path.name for path in model_folder.find("aor").iterdir())
     edited = subprocess.run([*COMMAND, "edit", "aor", "6 10 9 5 2"], capture_output=True, text=True, cwd=tmp_path)

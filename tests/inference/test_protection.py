@@ -354,3 +354,10 @@ def test_the_spelling_model_leaves_a_name_alone(keep: Sequence[str]) -> None:
     editor, text = Editor.load("spelling"), "we use gensim in this catagory"
     assert editor.edit([text])[0].text == "we use gens in this category"
     assert editor.edit([text], Decoding(keep=list(keep)))[0].text == "we use gensim in this category"
+
+
+def test_marks_do_not_leave_the_steps_of_a_result() -> None:
+    row = LINES.vocabulary.ids([" acme", " cat"])
+    copies = Wish(LINES, lambda names: [action(INSERT, 2, " acme")] if len(names) == 2 else [])
+    (step,) = predict(copies, Recurrence(LINES), [row], Decoding(keep=["acme"]), True)[0].trace
+    assert step.action == action(INSERT, 2, " acme")

@@ -1,6 +1,7 @@
 """Reranking with a lexicon: near known words compete with what the programmer finds."""
 
 from collections.abc import Callable, Sequence
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,11 @@ from stepedit.editing.sequences import Sequences
 from stepedit.errors import DataError, UserError
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
+from stepedit.inference.predict import _to_known
 from stepedit.inference.reranking import UNKNOWN_COST, LexiconCandidates, rerank
+from stepedit.tasks.base import Segment
 from stepedit.tasks.parallel_text import ParallelText
+from stepedit.text.keep import Keep
 from stepedit.text.lexicon import Lexicon
 
 WORDS = ["the", "they", "world", "word", "receive", "Paris", "don't", "λόγος", "Straße", "café"]
@@ -126,3 +130,12 @@ def test_a_lexicon_takes_the_place_of_a_models_own_word_list() -> None:
     editor, lexicon = Editor.load("spelling"), Lexicon(["frobnicate"])
     (result,) = editor.edit(["frobnicatte"], Decoding(lexicon=lexicon, min_confidence=0))
     assert (result.text, result.valid) == ("frobnicate", True)
+
+
+@pytest.mark.parametrize(("threshold", "expected"), [(0.5, "done"), (0.5000001, "confidence")])
+def test_a_word_that_is_as_probable_as_asked_for_is_changed(threshold: float, expected: str) -> None:
+    vocabulary = ParallelText().vocabulary
+    part = Segment(vocabulary.ids(list("teh")), is_word=True)
+    found = Outcome(tuple(vocabulary.ids(list("the"))), 1, "done", score=log(0.5))
+    kept = _to_known(part, found, Keep(["the"]), vocabulary, threshold)
+    assert (kept.stop_reason, kept.tokens == found.tokens) == (expected, expected == "done")

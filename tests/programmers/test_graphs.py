@@ -77,7 +77,7 @@ def mixed_states(method: Method, size: int = NUM_STATES) -> States:
     return states
 
 
-def agree(net: Programmer, policy: Policy, texts: Sequences) -> None:
+def agree(net: Policy, policy: Policy, texts: Sequences) -> None:
     expected, found = net.predict(texts), policy.predict(texts)
     confidence, other = np.exp(expected.log_probs), np.exp(found.log_probs)
     assert np.array_equal(expected.symbols, found.symbols)
@@ -105,15 +105,43 @@ def text_with_runs_and_forms() -> tuple[Task, States]:
     sources = [f"the {a} no wait the {b} walk far on and on" for a in words for b in words]
     targets = [f"the {b} walked far away" for _ in words for b in words]
     task = TASKS["text"].for_data(sources, targets, {"level": "word"})
+    sources = [source.replace("river", f"lake{index}") for index, source in enumerate(sources)]  # unknown words
     pairs = task.encode(sources, targets)
     rng = np.random.default_rng(0)
     return task, sample_states(pairs, task.edits(pairs.sources, pairs.targets), np.arange(len(pairs)), "online", rng)
+
+
+@pytest.mark.parametrize("kind_of_policy", ["network", "graph"])
+def test_in_any_order_the_most_probable_action_is_made_whatever_done_has(kind_of_policy: str, tmp_path: Path) -> None:
+    """With the same weights it is that of a model for one order; only its confidence is another."""
+    task, states = text_with_runs_and_forms()
+    found = []
+    for order in ("left-to-right", "any"):
+        folder = tmp_path / order
+        folder.mkdir()
+        _, net, policy = make(folder, "pointer", {"edit_order": order, "plan_loss_weight": 0.0}, "recurrence", task)
+        found.append((net if kind_of_policy == "network" else policy).predict(states.texts))
+    ordered, free = found
+    edits = (ordered.symbols != DONE).any(1)
+    assert edits.sum() > 20
+    assert np.array_equal(ordered.symbols[edits], free.symbols[edits])
+    assert (free.log_probs[edits] > ordered.log_probs[edits]).all()
+
+
+@pytest.mark.parametrize("method", ["tagging", "end2end"])
+def test_a_graph_of_seq2seq_reads_the_characters_of_words_as_its_network(method: str, tmp_path: Path) -> None:
+    task, states = text_with_runs_and_forms()
+    _, net, policy = make(tmp_path, "seq2seq", KINDS[0], method, task)
+    assert len(net.token_embedding.bucket_sizes) > 1  # type: ignore[union-attr, arg-type]
+    agree(net, policy, states.texts)
 
 
 @pytest.mark.parametrize("order", ["any", "left-to-right"])
 def test_a_graph_names_runs_and_word_forms_as_its_network(order: str, tmp_path: Path) -> None:
     task, states = text_with_runs_and_forms()
     assert {Operation.REPLACE, Operation.TRANSFORM} <= set(task.template.operations)
+    assert task.vocabulary.bucket_sizes[1:]
+    assert (states.texts.ids >= len(task.vocabulary)).any()
     kind: dict[str, object] = {"edit_order": order, "plan_loss_weight": 1.0}
     _, net, policy = make(tmp_path, "pointer", kind, "recurrence", task)
     agree(net, policy, states.texts)
@@ -126,6 +154,9 @@ def test_a_graph_names_runs_and_word_forms_as_its_network(order: str, tmp_path: 
         assert (fields["first"] <= fields["last"])[possible].all()
         assert (fields["first"] < fields["last"])[possible].any()
     np.testing.assert_allclose(policy.log_prob(states), net.log_prob(states), atol=1e-3)
+    opened = task.vocabulary.opened()
+    texts = opened.encode(["the lake no wait the dog walk far", "a pond jump"])  # new words, with the forms of these
+    agree(net.reading(opened), policy.reading(opened), texts)
     if order == "left-to-right":
         np.testing.assert_allclose(policy.plan(states.texts, 3)[1], net.plan(states.texts, 3)[1], atol=1e-3)
 

@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from stepedit.config import TrainingConfig
 from stepedit.programmers.nn.attention import SHORT, EncoderOutput, MultiHeadAttention, attend
+from stepedit.programmers.nn.embedding import Embedding
 from stepedit.programmers.nn.transformer import DecoderBlock, EncoderBlock, Layout
 from stepedit.programmers.pointer import Pointer
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS
@@ -77,3 +78,18 @@ def test_position_logits_are_products_with_each_operations_projection_of_each_po
 def test_a_layout_knows_the_text_of_each_packed_token() -> None:
     assert Layout.of(mask_of([2, 3])).rows().tolist() == [0, 0, 1, 1, 1]
     assert Layout.of(mask_of([2, 2])).rows().tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("features", [None, torch.randn(3, 2)])
+def test_a_spelled_token_has_the_vectors_of_its_buckets(features: Tensor | None) -> None:
+    """Three known tokens with buckets 0, 5 and 11; buckets are 4 * second digit + first digit."""
+    embedding = Embedding(3, HIDDEN, features, (4, 3), (0, 5, 11))
+    torch.nn.init.normal_(embedding.table)
+    table = embedding.table.detach()  # rows 0 to 2: tokens, 3 to 6: first digits, 7 to 9: second digits
+    spelled = torch.stack([table[3] + table[7], table[4] + table[8], table[6] + table[9]])
+    mapped = 0 if embedding.feature_map is None else embedding.feature_map(embedding.features)
+    known = table[:3] + spelled + mapped
+    unknown = [3 + 5, 3 + 12 * 7 + 11]  # of buckets 5 and 11
+    torch.testing.assert_close(embedding.weight(), known)
+    torch.testing.assert_close(embedding(torch.tensor([[2, 0], [1, 2]])), known[torch.tensor([[2, 0], [1, 2]])])
+    torch.testing.assert_close(embedding(torch.tensor(unknown)), spelled[1:])

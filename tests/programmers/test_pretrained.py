@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from stepedit.editing.sequences import Sequences
 from stepedit.errors import DataError, UserError
@@ -50,7 +51,8 @@ def test_a_text_longer_than_the_encoder_has_positions_is_still_read(tmp_path: Pa
     ("change", "message"),
     [
         ({"model_type": "gpt2"}, "not 'gpt2'"),
-        ({"is_decoder": True}, "not an encoder"),
+        ({"is_decoder": True}, "a decoder; an encoder is needed"),
+        ({"hidden_act": "relu"}, "relu.*only gelu"),
         ({"position_embedding_type": "relative_key"}, "absolute positions"),
         ({"hidden_size": 10**9}, "hidden_size"),
         ({"vocab_size": 7}, "no weights"),
@@ -63,6 +65,18 @@ def test_an_encoder_of_another_kind_is_refused(tmp_path: Path, change: dict[str,
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises((UserError, DataError), match=message):
         _train(tmp_path, folder)
+
+
+def test_weights_in_bfloat16_are_read_as_float32(tmp_path: Path) -> None:
+    folder = make_encoder(tmp_path / "e", "bert")
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    save_file({name: value.bfloat16() if value.ndim > 1 else value for name, value in weights.items()}, path)
+    found = model_folder.read_tensors(path)[0]
+    for name, value in weights.items():
+        expected = value.bfloat16().float() if value.ndim > 1 else value
+        assert found[name].dtype == (np.float32 if value.ndim > 1 else np.float16)
+        assert np.array_equal(found[name], expected.numpy())
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])

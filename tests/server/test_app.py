@@ -22,11 +22,14 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
+from numpy.random import default_rng
+from starlette.exceptions import HTTPException
 
 from stepedit.cli.serve import listen
 from stepedit.errors import UserError
 from stepedit.inference.editor import Editor, EditResult
-from stepedit.server.app import ServerLimits, make_app
+from stepedit.registry import TASKS
+from stepedit.server.app import ServerLimits, _encode, make_app
 from stepedit.server.middleware import INTERVAL, RequestLimits
 from stepedit.server.model_store import ModelStore
 from tests.server.client import call, post
@@ -90,6 +93,7 @@ def test_models_tasks_and_examples_are_listed(app: RequestLimits) -> None:
     models = get("/api/models")
     assert [model["name"] for model in models] == ["recurrence", "tagging", "end2end"]
     assert [model["iterative"] for model in models] == [True, False, False]
+    assert [model["can_search"] for model in models] == [True, False, False]
     assert all(model["verifiable"] and model["has_examples"] for model in models)
     assert {task["name"] for task in get("/api/tasks")} >= {"aor", "aes", "aec", "sort"}
     example = get("/api/models/recurrence/example?seed=3")
@@ -465,3 +469,25 @@ def wait_until_up(base: str) -> None:
         except OSError:
             time.sleep(0.05)
     raise AssertionError("the server did not start")
+
+
+def test_a_response_may_be_as_large_as_the_limit_and_no_larger() -> None:
+    results = [EditResult("a", "b", "done", None)] * 2
+    size = sum(len(json.dumps(result.as_dict())) for result in results)
+    assert json.loads(_encode("m", size, results))["results"] == [result.as_dict() for result in results]
+    with pytest.raises(HTTPException, match="larger than"):
+        _encode("m", size - 1, results)
+
+
+@pytest.mark.parametrize("path", ["/api/tasks/sort/example", "/api/models/recurrence/example"])
+@pytest.mark.parametrize(("seed", "status"), [(0, 200), (2**63 - 1, 200), (-1, 422), (2**63, 422)])
+def test_seeds_of_examples_have_63_bits(app: RequestLimits, path: str, seed: int, status: int) -> None:
+    found = [call(app, lambda client: client.get(path, params={"seed": seed})) for _ in range(2)]
+    assert [each.status_code for each in found] == [status] * 2
+    assert found[0].json() == found[1].json()
+
+
+def test_an_example_is_the_first_that_a_seed_generates(app: RequestLimits) -> None:
+    task = TASKS["aor"].from_args({})
+    found = call(app, lambda client: client.get("/api/tasks/aor/example", params={"seed": 3})).json()
+    assert found["target"] == task.vocabulary.decode(task.generate(1, default_rng(3)).targets)[0]

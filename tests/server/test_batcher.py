@@ -1,6 +1,7 @@
 """Which requests are edited together, and what becomes of those that nobody waits for."""
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -192,3 +193,31 @@ def test_a_request_that_fails_its_check_is_not_edited_and_others_are() -> None:
     batcher.close()
     with pytest.raises(RuntimeError, match="shutdown"):
         batcher._editing.submit(print)
+
+
+def test_an_error_that_nobody_waits_for_any_more_is_not_reported_as_lost() -> None:
+    """asyncio reports exceptions of tasks that nobody has looked at, when the task is thrown away."""
+    editor, lost = Recording(), list[dict[str, Any]]()
+    batcher = make(editor)
+
+    async def send() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: lost.append(context))
+        gate = asyncio.create_task(batcher.edit(GATE, ["gate"], loop.time() + 10, lambda: None, joined))
+        while not editor.began.is_set():
+            await asyncio.sleep(0.01)
+        with pytest.raises(TimeoutError):
+            await batcher.edit(KEY, ["a"], loop.time() + 0.1, fail, joined)
+        editor.gate.set()
+        await gate
+        while batcher.load:
+            await asyncio.sleep(0.01)
+        gc.collect()
+
+    def fail() -> None:
+        time.sleep(0.3)
+        raise ValueError("too late")
+
+    asyncio.run(asyncio.wait_for(send(), 10))
+    batcher.close()
+    assert not lost

@@ -299,6 +299,12 @@ def test_words_are_segments_of_characters_only() -> None:
         ParallelText.from_args({"level": "word", "segmentation": "word"})
 
 
+@pytest.mark.parametrize("tokens", [{"known_tokens": ["a", "a"]}, {"insertable_tokens": ["zz"]}])
+def test_a_folder_names_each_token_once_and_no_other_may_be_inserted(tokens: dict[str, list[str]]) -> None:
+    with pytest.raises(UserError, match="known_tokens are distinct, and insertable_tokens are among them"):
+        ParallelText.from_args({"known_tokens": ["a", "b"], "insertable_tokens": ["b"]} | tokens)
+
+
 def test_a_task_learned_from_single_words_edits_word_by_word() -> None:
     task = ParallelText("char", "word", window=7, known_tokens=("a", "b", "'"), insertable_tokens=("a",))
     vocabulary = task.vocabulary.opened()

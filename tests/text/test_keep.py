@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepedit.errors import DataError
-from stepedit.text.keep import Keep
+from stepedit.text.keep import MAX_BYTES, Keep
 
 
 def test_words_are_known_whatever_their_case_and_apostrophe() -> None:
@@ -23,6 +23,13 @@ def test_words_are_known_whatever_their_case_and_apostrophe() -> None:
 def test_a_file_of_words_has_comments_and_may_be_compressed(tmp_path: Path, pack: type) -> None:
     (tmp_path / "keep").write_bytes(pack(b"# a list\n\ncat\nDog \n"))
     assert Keep.read(tmp_path / "keep").words == {"cat", "dog"}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, pack: type) -> None:
+    (tmp_path / "keep").write_bytes(pack(b"cat\n" * (MAX_BYTES // 4 + 1)))
+    with pytest.raises(DataError, match=r"keep: more than 33,554,432 bytes are too many"):
+        Keep.read(tmp_path / "keep")
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff\xfe", gzip.compress(b"cat", mtime=0)[:-4]])

@@ -59,7 +59,13 @@ def test_what_was_made_for_other_weights_is_removed_when_weights_are_better(
 ) -> None:
     trainer = make_trainer(make_config("sort", "recurrence", max_epochs=1), tmp_path / "run")
     list(trainer.fit())
-    names = (model_folder.TUNED, model_folder.GRAPH, "scores-test.json", "scores-val-beam-4.json")
+    names = (
+        model_folder.TUNED,
+        model_folder.GRAPH,
+        "scores-test.json",
+        "scores-val-beam-4.json",
+        "predictions-test.jsonl",
+    )
     for name in names:
         (tmp_path / "run" / name).write_text("{}")
     trainer.state.best = best

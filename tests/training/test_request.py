@@ -8,6 +8,7 @@ import pytest
 
 from stepedit.cli.arguments import parse_pairs
 from stepedit.config import TrainingConfig
+from stepedit.errors import UserError
 from stepedit.inference.model_folder import training_command
 from stepedit.training.request import resolve
 
@@ -67,3 +68,17 @@ def test_a_given_batch_size_is_kept(tmp_path: Path) -> None:
 )
 def test_the_default_mode_is_the_recommended_one(values: dict[str, str], mode: str) -> None:
     assert resolve({"task": "aor", **values}).settings.mode == mode
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"frozen_layers": 2}, "frozen_layers means nothing without encoder"),
+        ({"precision": "float32"}, "precision means nothing without encoder"),
+        ({"strip": True}, "strip means nothing without data"),
+        ({"source_column": "wrong"}, "source_column means nothing without data"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        resolve({"task": "text", "max_epochs": 1, **values})

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -15,14 +16,20 @@ import pytest
 import torch
 
 from stepedit.config import Mode, RunConfig, TrainingConfig, preset
+from stepedit.editing import actions
+from stepedit.editing.actions import Operation
+from stepedit.editing.edits import Edit, Scripts
+from stepedit.editing.interpreter import Prediction
+from stepedit.editing.sequences import BoolArray, Pairs, Sequences
 from stepedit.errors import DataError, UserError
 from stepedit.inference import model_folder
 from stepedit.inference.editor import Editor
 from stepedit.registry import METHODS, TASKS
+from stepedit.text.error_model import ErrorModel, Errors
 from stepedit.training import budget
 from stepedit.training.request import task_defaults
 from stepedit.training.schedule import learning_rate_at
-from stepedit.training.trainer import Trainer
+from stepedit.training.trainer import SPARE_EDITS, Trainer
 
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "batch_size": 32, "warmup_steps": 5}
 TASK_ARGS = {"sort": {"numbers": 30, "length": 3}, "text": {}}
@@ -81,6 +88,188 @@ def test_a_small_network_learns_to_sort(architecture: str, tmp_path: Path) -> No
     assert reports[0].metrics["sequence"] < 0.6
 
 
+@pytest.mark.parametrize(("spelled", "learned"), [(True, True), (False, False)])
+def test_a_network_sees_the_letters_of_words_that_it_has_never_read(
+    spelled: bool, learned: bool, tmp_path: Path
+) -> None:
+    """`a` becomes `an` before a vowel; every noun is in one text only, so it is unknown."""
+    rng = random.Random(0)
+    nouns = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(640)]
+    targets = [f"see {'an' if noun[0] in 'aeiou' else 'a'} {noun}" for noun in nouns[:320]]
+    targets += [f"see an {rng.choice('aeiou')}{noun}" for noun in nouns[320:]]
+    rng.shuffle(targets)
+    sources = [target.replace(" an ", " a ") for target in targets]
+    task = TASKS["text"].for_data(sources[:512], targets[:512], {"level": "word", "spelled": spelled})
+    run = make_config("text", "recurrence", "augmented", 25, hidden_size=32, learning_rate=0.004, weight_decay=0.0)
+    run = run.model_copy(update={"task_args": asdict(task), "eval_every": 25})
+    method = model_folder.make_method(run)
+    pairs = method.task.encode(sources, targets)
+    splits = {"train": pairs.take(slice(512)), "val": pairs.take(slice(512, None))}
+    trainer = Trainer(run, tmp_path / "run", splits, method)
+    trainer.begin()
+    assert (list(trainer.fit())[-1].metrics["sequence"] > 0.9) == learned
+
+
+def text_trainer(tmp_path: Path, **training: object) -> Trainer:
+    """Return a trainer for pairs with `in` for `on`, and without errors."""
+    targets = [f"come on {day} {number}" for number in range(32) for day in ("monday", "friday")]
+    sources = [target.replace(" on ", " in ") if row % 4 else target for row, target in enumerate(targets)]
+    task = TASKS["text"].for_data(sources, targets, {"level": "word"})
+    run = make_config("text", "recurrence", "augmented", max_epochs=3, **training)
+    run = run.model_copy(update={"task_args": asdict(task)})
+    method = model_folder.make_method(run)
+    pairs = method.task.encode(sources, targets)
+    trainer = Trainer(run, tmp_path, {"train": pairs, "val": pairs.take(slice(8))}, method)
+    trainer.begin()
+    return trainer
+
+
+def errors_of(trainer: Trainer) -> ErrorModel:
+    assert trainer.sampler.errors is not None
+    return trainer.sampler.errors
+
+
+def synthetic(trainer: Trainer, seed: int) -> Pairs:
+    sampler = trainer.sampler
+    rng = np.random.default_rng(seed)
+    pairs, scripts = sampler.with_synthetic_errors(errors_of(trainer), sampler.pairs, sampler.scripts, rng)
+    expected = trainer.method.task.edits(pairs.sources, pairs.targets)
+    assert [scripts.row(row) for row in range(len(pairs))] == [expected.row(row) for row in range(len(pairs))]
+    return pairs
+
+
+def test_a_share_of_the_sources_is_synthetic_and_new_in_every_epoch(tmp_path: Path) -> None:
+    trainer = text_trainer(tmp_path / "run", synthetic_share=1.0)
+    decode = trainer.method.task.vocabulary.decode
+    made = [decode(synthetic(trainer, seed).sources) for seed in range(3)]
+    assert made[0] != made[1] != made[2]
+    assert {source.split()[1] for sources in made for source in sources} == {"in", "on"}
+    assert decode(trainer.sampler.pairs.sources) not in made
+    half = text_trainer(tmp_path / "half", synthetic_share=0.5)
+    mixed, own = synthetic(half, 0), half.sampler.pairs
+    kept = mixed.sources.equals(own.sources).mean()
+    assert 0.5 < kept < 0.9, "some of the new sources are as before"
+    assert mixed.targets.equals(own.targets).all()
+    assert all(np.isfinite(report.loss) for report in half.fit())
+
+
+def test_a_validation_is_timed_on_windows_not_on_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, read = text_trainer(tmp_path), list[int]()
+    line, window = "come on monday " * 400, 12
+    task = replace(trainer.method.task, window=window)  # type: ignore[type-var]
+    trainer.method.task, trainer.validation = task, task.encode([line, "come in"], [line, "come on"], whole=True)
+    assert trainer.validation.sources.lengths.max() > 1_000
+    monkeypatch.setattr(trainer.net, "predict", lambda texts: read.append(texts.ids.shape[1]))
+    assert budget._validation_seconds(trainer) > 0
+    assert max(read) <= window
+
+
+def test_a_synthetic_source_that_no_edits_can_correct_is_not_used(tmp_path: Path) -> None:
+    trainer = text_trainer(tmp_path / "run", synthetic_share=1.0)
+    errors = errors_of(trainer)
+    unknown = trainer.method.task.vocabulary.ids([" zebra"])[0]
+    errors.behind, errors.endings = {}, {}
+    monday = trainer.method.task.vocabulary.ids([" monday"])[0]
+    errors.phrases = {(monday,): Errors(1.0, [(unknown,)], [1])}
+    before = trainer.method.expressible
+
+    def expressible(pairs: Pairs, scripts: Scripts) -> BoolArray:
+        return before(pairs, scripts) & ~(pairs.sources.ids == unknown).any(1)
+
+    trainer.method.expressible = expressible  # type: ignore[method-assign]
+    made = synthetic(trainer, 0)
+    fridays = np.arange(len(made)) % 2 == 1
+    assert made.sources.equals(trainer.sampler.pairs.sources)[~fridays].all(), "the pairs as they were"
+    assert made.sources.equals(trainer.sampler.pairs.targets)[fridays].all(), "targets without errors"
+
+
+@pytest.mark.parametrize(("times", "max_edits", "used"), [(1, 1, True), (1, 0, False), (40, 1, False)])
+def test_a_synthetic_source_with_too_many_edits_or_tokens_is_not_used(
+    times: int, max_edits: int, used: bool, tmp_path: Path
+) -> None:
+    trainer = text_trainer(tmp_path / "run", synthetic_share=1.0)
+    task, errors, own = trainer.method.task, errors_of(trainer), trainer.sampler.pairs
+    (on,), (wrong,) = task.vocabulary.ids([" on"]), task.vocabulary.ids([" in"])
+    errors.behind, errors.endings, errors.phrases = {}, {}, {(on,): Errors(1.0, [(wrong,) * times], [1])}
+    trainer.method.task = replace(task, max_window_edits=max_edits)  # type: ignore[type-var]
+    changed = ~synthetic(trainer, 0).sources.equals(own.sources)
+    assert changed.sum() == (16 if used else 0), "a quarter of the pairs has no error of its own"
+
+
+def test_fixed_states_of_offline_training_stay_when_other_sources_are_synthetic(tmp_path: Path) -> None:
+    trainer = text_trainer(tmp_path / "run", synthetic_share=0.5)
+    task, own = trainer.method.task, trainer.sampler.pairs
+    longest = trainer.sampler.scripts.counts.max()
+    first = trainer.sampler.offline_counts(trainer.sampler.scripts)
+    assert first is not None
+    for seed in range(3):
+        mixed = synthetic(trainer, seed)
+        found = trainer.sampler.offline_counts(task.edits(mixed.sources, mixed.targets))
+        kept = mixed.sources.equals(own.sources)
+        assert found is not None
+        assert np.array_equal(found[kept], first[kept])
+        assert (found <= longest).all()
+
+
+def test_a_validation_of_text_stops_a_network_that_edits_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, looks = text_trainer(tmp_path / "run"), list[int]()
+    limit, word = 1 + SPARE_EDITS, trainer.method.task.vocabulary.ids([" in"])[0]
+    assert trainer.validating.max_steps == limit < trainer.method.max_steps
+    insert = [actions.operation(Operation.INSERT), actions.position(0), actions.position(0), actions.token(word)]
+
+    def predict(texts: Sequences) -> Prediction:
+        looks.append(len(texts))
+        return Prediction(np.array([insert] * len(texts)), np.zeros(len(texts)))
+
+    monkeypatch.setattr(trainer.average, "predict", predict)
+    trainer.validate(0.0)
+    assert len(looks) == limit
+    assert make_trainer(make_config("sort", "recurrence"), tmp_path / "sort").validating.max_steps == 8
+
+
+def test_validations_of_text_allow_the_edits_of_nearly_all_training_windows(tmp_path: Path) -> None:
+    trainer = text_trainer(tmp_path / "run")
+    trainer.sampler.scripts = Scripts.from_rows([*[[]] * 7, [Edit(0, 0, (1,))] * 2])
+    assert trainer._validating_method().max_steps == 1 + SPARE_EDITS, "nearly two"
+
+
+def test_a_run_with_synthetic_errors_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    whole, first = (text_trainer(tmp_path / name, synthetic_share=0.5) for name in ("whole", "stopped"))
+    list(whole.fit())
+
+    def stop(step: int, loss: float) -> None:
+        first.stopping = step == 3
+
+    list(first.fit(stop))
+    second = text_trainer(tmp_path / "stopped", synthetic_share=0.5)
+    second.resume()
+    list(second.fit())
+    one, other = (model_folder.read_tensors(each.folder / model_folder.CHECKPOINT)[0] for each in (whole, second))
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize(("scores", "kept"), [([0.0, 0.0, 0.0], 3), ([0.0, 0.5, 0.5], 2), ([0.5, 0.0, 0.0], 1)])
+def test_the_best_weights_are_kept_and_the_last_of_those_that_can_do_nothing(
+    scores: list[float], kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, left = text_trainer(tmp_path / "run"), list(scores)
+
+    class Scored:
+        def means(self) -> dict[str, float]:
+            return {"f0.5": left.pop(0), "sequence": 0.0}
+
+    monkeypatch.setattr("stepedit.training.trainer.evaluate_pairs", lambda *_: Scored())
+    list(trainer.fit())
+    assert model_folder.read_tensors(tmp_path / "run" / model_folder.WEIGHTS)[1]["epoch"] == kept
+
+
+def test_synthetic_errors_are_for_text(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="synthetic_share is for text"):
+        make_trainer(make_config("sort", "recurrence", synthetic_share=0.5), tmp_path / "run")
+
+
 def test_self_training_finds_valid_new_pairs_and_never_held_out_ones(tmp_path: Path) -> None:
     """With N=10, L=3 there are 1,000 sources: none of validation may be searched, valid ones of the others must be."""
     run = make_config("aor", "recurrence", "self-training", max_epochs=25, hidden_size=32, learning_rate=0.004)
@@ -96,7 +285,7 @@ def test_self_training_finds_valid_new_pairs_and_never_held_out_ones(tmp_path: P
     assert not np.isin(own.sources.keys(), trainer.held_out.sources.keys()).any()
     assert not np.isin(own.targets.keys(), trainer.held_out.targets.keys()).any()
     assert len(own.sources.distinct()) == len(own)
-    assert (~np.isin(own.sources.keys(), trainer.train.sources.keys())).any(), "nothing new was found"
+    assert (~np.isin(own.sources.keys(), trainer.sampler.pairs.sources.keys())).any(), "nothing new was found"
 
 
 @pytest.mark.parametrize(("mode", "ema_decay"), [("self-training", 0.99), ("online", 0.0)])

@@ -247,7 +247,7 @@ function decoding(model) {
   if (!model.iterative) return {};
   const beamSize = Number($("beam-size").value);
   const verify = $("verify").checked;
-  const search = beamSize > 1 || verify ? { beam_size: beamSize, verify } : {};
+  const search = model.can_search && (beamSize > 1 || verify) ? { beam_size: beamSize, verify } : {};
   const threshold = $("min-confidence").value;
   const words = model.keeps ? $("keep").value.split(",").map((word) => word.trim()).filter(Boolean) : [];
   return { ...search, ...(threshold === "" ? {} : { min_confidence: Number(threshold) }), ...(words.length ? { keep: words } : {}) };
@@ -303,12 +303,12 @@ function updateOptions() {
   const comparable = comparableModels();
   $("compare-label").hidden = comparable.length < 2;
   if (comparable.length < 2) $("compare").checked = false;
-  const iterative = ($("compare").checked ? comparable : [selected]).some((model) => model.iterative);
-  $("beam-size").disabled = !iterative;
-  $("verify").disabled = !iterative || !selected.verifiable;
+  const some = (feature) => ($("compare").checked ? comparable : [selected]).some((model) => model[feature]);
+  $("beam-size").disabled = !some("can_search");
+  $("verify").disabled = !some("can_search") || !selected.verifiable;
   if ($("verify").disabled) $("verify").checked = false;
-  $("min-confidence").disabled = !iterative;
-  $("keep").disabled = !($("compare").checked ? comparable : [selected]).some((model) => model.keeps);
+  $("min-confidence").disabled = !some("iterative");
+  $("keep").disabled = !some("keeps");
   $("random").disabled = !selected.has_examples;
   const methods = [...new Set(comparable.map((model) => model.method))];
   $("method").replaceChildren(...methods.map((name) => make("option", "", name)));
