@@ -342,15 +342,14 @@ const isReplaceable = () => ["", state.exampleText].includes($("text").value);
 
 const isTyping = () => document.activeElement === $("text");
 
-// Fill in an example when a task is selected for the first time, unless the user went to the text field meanwhile.
+// Fill in an example when a task is selected for the first time, unless the user is in the text field.
 async function loadFirstExample() {
   const selected = selectedModel();
   if (state.exampleTask === selected.task) return;
   state.exampleTask = selected.task;
   if (!selected.has_examples || !isReplaceable()) return;
-  const typing = isTyping();
   const example = await getExample(selected, "?seed=1");
-  if (selectedModel() === selected && isReplaceable() && isTyping() === typing) fillIn(example.source);
+  if (selectedModel() === selected && isReplaceable() && !isTyping()) fillIn(example.source);
 }
 
 function addListeners() {
