@@ -233,6 +233,18 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-fast": PAPER | FAST_SCHEDULE,
 }
 
+FINE_TUNING: dict[str, Any] = {  # defaults with a pretrained encoder: a small rate, few epochs, small batches
+    "num_layers": 2,
+    "batch_size": 32,
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
+    "weight_decay": 0.01,
+    "warmup_steps": 100,
+    "ema_decay": 0.995,
+    "dropout": 0.2,
+    "plan_loss_weight": 0.0,
+    "edit_order": "any",
+}
 
 PAPER_PRESETS = ("paper", "paper-fast")  # also stop editing where the paper does
 

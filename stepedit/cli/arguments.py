@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.models import OptionInfo
 
-from stepedit.config import MAX_SEED, PRESETS
+from stepedit.config import FINE_TUNING, MAX_SEED, PRESETS
 from stepedit.errors import DataError, UserError
 from stepedit.registry import TASKS, load_plugins
 
@@ -159,11 +159,11 @@ def _kind(name: str, annotation: Any) -> tuple[type, list[str]]:
 
 
 def _default(name: str, field: FieldInfo) -> str | bool:
-    """Return what --help shows as the default, with the values of presets that differ."""
+    """Return what --help shows as the default, with the values of presets and of --encoder that differ."""
     extra = field.json_schema_extra
     usual = extra.get("shown_default") if isinstance(extra, dict) else field.default
     others: dict[str, list[str]] = {}  # value -> the presets that have it
-    for preset, values in PRESETS.items():
+    for preset, values in (PRESETS | {"--encoder": FINE_TUNING}).items():
         if name in values:
             others.setdefault(str(values[name]), []).append(preset)
     parts = [f"{', '.join(presets)}: {value}" for value, presets in others.items()]

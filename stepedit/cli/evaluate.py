@@ -96,7 +96,9 @@ def evaluate(
         raise UserError("chrF needs sacrebleu: pip install 'stepedit[chrf]'")
     chosen, other, location = make_decoding(decoding), None, None
     if data is not None:
-        columns = source_column or config.source_column, target_column or config.target_column
+        columns = source_column, target_column
+        if datasets.has_columns(data, target_file or ()):
+            columns = source_column or config.source_column, target_column or config.target_column
         other = datasets.read(data, *columns, target_file or (), config.strip).splits
         location = Location(data, tuple(target_file or ()))
     hint_at_beam(chosen)

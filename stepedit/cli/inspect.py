@@ -40,6 +40,7 @@ def inspect(
         list[Path] | None,
         typer.Option(help="File of targets, if PATH is a file of sources only; repeated: several references."),
     ] = None,
+    strip: Annotated[bool, typer.Option(help="Remove white space at both ends of texts.")] = False,
 ) -> None:
     """Describe a data set: sizes, lengths, vocabulary, edits per pair, and a few pairs with their edits marked.
 
@@ -56,7 +57,7 @@ def inspect(
         model_folder.require_model(path)
         data = model_folder.read_config(path).data or "generated"
         raise DataError(f"{path} is a run, not a data set; its data: {data}")
-    dataset = datasets.read(path, source_column, target_column, target_file or ())
+    dataset = datasets.read(path, source_column, target_column, target_file or (), strip)
     with located(str(path)):
         setting = datasets.task_for(dataset, "text", {"level": level}) if level else datasets.task_of(dataset, task)
     if path.is_dir() and (message := datasets.overlap_warning(dataset, setting is None or setting.open_vocabulary)):

@@ -145,6 +145,8 @@ def read(
     if strip:
         plain = read(path, source_column, target_column, target_files)
         return replace(plain, splits={name: lines.stripped() for name, lines in plain.splits.items()})
+    if (source_column is not None or target_column is not None) and not has_columns(path, target_files):
+        raise DataError(f"{path}: M2, parallel files and folders of splits have no columns to name")
     if target_files:
         if path.suffix.lower() in (".jsonl", ".m2"):
             raise DataError(f"{path}: has targets of its own, as its name says; --target-file is for a file of sources")
@@ -154,6 +156,11 @@ def read(
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     return Dataset({"all": read_pairs(path, source_column, target_column)}, path=str(path))
+
+
+def has_columns(path: Path, target_files: Sequence[Path] = ()) -> bool:
+    """Whether a data set has columns with names."""
+    return not target_files and not path.is_dir() and path.suffix.lower() != ".m2"
 
 
 def read_splits(

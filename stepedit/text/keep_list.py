@@ -4,8 +4,9 @@
     case:Apple       the same, in this case only
     /INV-[0-9]+/     a regular expression, whatever its case; case:/.../ in this case only
 
-A file has one of these a line; a line that begins with `#` is a comment. `KeepList.spans` and `code_spans` return the
-characters of a text that stay. (`text.keep` is another list: the right words that come with a model.)
+A file has one of these a line; a line that begins with `#` is a comment (`/#name/` keeps a hashtag). `KeepList.spans`
+and `code_spans` return the characters of a text that stay. (`text.keep` is another list: the right words that come with
+a model.)
 
 A pattern is searched line by line, and only in lines that are not too long. A longer line is kept as a whole.
 """
@@ -193,6 +194,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 # addresses, code, numbers
 
+_PAIRS = {")": "(", "]": "[", "}": "{"}
 _CLOSING = ".,;:!?)]}>'\"’”"  # at the end of an address: part of the sentence around it
 _ADDRESSES = re.compile(
     r"""(?:[a-z][a-z0-9+.-]{0,30}://|www\.)[^\s<>"`]+    # https://example.org/a?b=c
@@ -215,8 +217,19 @@ _CODE = re.compile(
 
 def code_spans(text: str) -> list[Span]:
     """Return the spans of addresses, paths, code in backticks, identifiers and numbers."""
-    addresses = [(start, start + len(text[start:end].rstrip(_CLOSING))) for start, end in _found(_ADDRESSES, text)]
+    addresses = [(start, start + len(_without_closing(text[start:end]))) for start, end in _found(_ADDRESSES, text)]
     return merged([*addresses, *_found(_CODE, text), *_in_backticks(text)])
+
+
+def _without_closing(address: str) -> str:
+    """Return an address without the marks that close the text around it; brackets that it opens are its own."""
+    unopened = {closing: address.count(closing) - address.count(opening) for closing, opening in _PAIRS.items()}
+    end = len(address)
+    while end and address[end - 1] in _CLOSING and unopened.get(address[end - 1], 1) > 0:
+        end -= 1
+        if address[end] in unopened:
+            unopened[address[end]] -= 1
+    return address[:end]
 
 
 def _in_backticks(text: str) -> Iterator[Span]:

@@ -46,6 +46,7 @@ class SubwordTokenizer:
             self._tokenizer: Any = Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except Exception:  # tokenizers raises plain exceptions
             raise DataError(f"{path}: damaged (not a tokenizer)") from None
+        self._tokenizer.encode_special_tokens = True  # `</s>` in a text is text, not its end
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length)
         largest = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=0)

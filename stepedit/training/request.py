@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from stepedit.config import (
+    FINE_TUNING,
     PAPER_PRESETS,
     EncoderShape,
     Limits,
@@ -125,22 +126,13 @@ def _encoder(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def encoder_defaults(shape: EncoderShape, device: str) -> dict[str, Any]:
-    """Return the defaults for a pretrained encoder: fine-tuning takes a small rate, few epochs and small batches."""
+    """Return the defaults for a pretrained encoder."""
     from stepedit.programmers.runtime import multiplies_bfloat16
 
     return {
+        **FINE_TUNING,
         "hidden_size": shape.hidden_size,
         "num_heads": shape.num_heads,
-        "num_layers": 2,
-        "batch_size": 32,
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "weight_decay": 0.01,
-        "warmup_steps": 100,
-        "ema_decay": 0.995,
-        "dropout": 0.2,
-        "plan_loss_weight": 0.0,
-        "edit_order": "any",
         "precision": "bfloat16" if device == "cpu" and multiplies_bfloat16() else "float32",
     }
 

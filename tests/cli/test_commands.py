@@ -149,6 +149,12 @@ def test_help_shows_every_option_with_its_default() -> None:
     assert "Example: stepedit generate aor" in shown
 
 
+def test_help_shows_the_defaults_of_presets_and_encoders() -> None:
+    shown = " ".join(stepedit("train", "--help").stdout.split())
+    assert "[default: (256; --encoder: 32)]" in shown
+    assert "[default: (0.05; paper, paper-fast: 0.5; --encoder: 0.2)]" in shown
+
+
 def test_without_arguments_the_commands_are_listed() -> None:
     for arguments in ([], ["--help"]):
         shown = stepedit(*arguments)

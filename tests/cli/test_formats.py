@@ -116,6 +116,8 @@ def test_white_space_around_targets_is_warned_about_and_can_be_stripped(tmp_path
     given = stepedit("train", "--data", path, *limits, "--out", tmp_path / "given")
     assert "100.0% of the targets begin or end with white space" in given.stderr
     assert "--strip" in given.stderr
+    for option, edits in (((), "[→ ][ teh→ the] end 0[→ ]"), (("--strip",), "[ teh→ the] end 0\n")):
+        assert f"edits    {edits}" in stepedit("inspect", path, "--level", "word", "--pairs", 1, *option).stdout
     stripped = stepedit("train", "--data", path, "--strip", *limits, "--out", tmp_path / "stripped")
     assert (stripped.returncode, stripped.stderr) == (0, "")
     config = json.loads((tmp_path / "stripped" / "config.json").read_text())

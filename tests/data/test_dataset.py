@@ -90,6 +90,14 @@ def test_named_columns_must_exist(tmp_path: Path) -> None:
         dataset.read(tmp_path / "p.csv", "src", "right")
 
 
+@pytest.mark.parametrize("name", ["p.m2", "splits", "p.txt"])
+def test_columns_are_not_named_where_there_are_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / "splits").mkdir()
+    targets = [tmp_path / "p.ref"] if name == "p.txt" else []
+    with pytest.raises(DataError, match=f"{name}: M2, parallel files and folders of splits have no columns to name"):
+        dataset.read(tmp_path / name, None, "right", targets)
+
+
 def test_a_pair_that_is_not_of_the_task_is_reported_with_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text('source,target\n2 3 5,2 + 3 == 5\n"2 3\n5",2 + 3 == 5\n2 x 5,2 + 3 == 5\n')
     lines = dataset.read(tmp_path / "p.csv").splits["all"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 
 from stepedit.editing.sequences import Sequences
 from stepedit.errors import DataError, UserError
@@ -37,6 +38,15 @@ def test_a_token_covers_the_subwords_that_write_it(tmp_path: Path, kind: str) ->
     assert (np.diff(batch.starts[0, 1:4]) > 0).all()
     assert (batch.stops[0] <= batch.lengths[0]).all()
     assert batch.starts[1, 1:].tolist() == [batch.lengths[1] - 1] * 6  # the end stands behind a shorter text
+
+
+@pytest.mark.parametrize(("kind", "symbols"), [("bert", ["[SEP]", "[CLS]"]), ("roberta", ["</s>", "<pad>"])])
+def test_a_symbol_that_is_written_in_a_text_is_text(tmp_path: Path, kind: str, symbols: list[str]) -> None:
+    path = make_encoder(tmp_path / kind, kind) / "tokenizer.json"
+    special = {Tokenizer.from_file(str(path)).token_to_id(symbol) for symbol in symbols}
+    assert None not in special
+    found = SubwordTokenizer(path, 60).read([["a", *symbols, "b"]])
+    assert not special & set(found.ids[0, 1:-1].tolist())
 
 
 def test_a_text_longer_than_the_encoder_has_positions_is_still_read(tmp_path: Path) -> None:

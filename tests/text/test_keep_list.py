@@ -82,6 +82,10 @@ def test_a_file_has_comments_and_blank_lines_and_at_least_one_entry(tmp_path: Pa
     ("text", "found"),
     [
         ("see https://example.org/a?b=c, or (www.foo.com).", ["https://example.org/a?b=c", "www.foo.com"]),
+        (
+            "(see http://a.org/b_(c)) [http://a.org/[x]]. http://a.org/:)",
+            ["http://a.org/b_(c)", "http://a.org/[x]", "http://a.org/"],
+        ),
         ("mail ann@example.org.", ["ann@example.org"]),
         ("src/main.py. /etc/hosts ~/notes ./x C:\\a\\b", ["src/main.py", "/etc/hosts", "~/notes", "./x", "C:\\a\\b"]),
         ("run `x = 1` or ``a`b`` now `", ["`x = 1`", "``a`b``"]),
@@ -94,7 +98,9 @@ def test_addresses_code_and_numbers_are_found(text: str, found: list[str]) -> No
     assert [text[start:end] for start, end in code_spans(text)] == found
 
 
-@pytest.mark.parametrize("text", ["a+" * 60_000, "".join("`" * n + "x" for n in range(400)), "`" * 100_001])
+@pytest.mark.parametrize(
+    "text", ["a+" * 60_000, "www." + ")" * 100_000, "".join("`" * n + "x" for n in range(400)), "`" * 100_001]
+)
 def test_code_is_found_in_time_that_grows_with_the_text(text: str) -> None:
     begin = time.process_time()
     code_spans(text)
