@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from stepedit.server.app import make_app
 from stepedit.server.middleware import RequestLimits
@@ -44,11 +44,18 @@ def address(runs: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser_page() -> Iterator[Page]:
+def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser.new_page(viewport={"width": 1100, "height": 900})
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def browser_page(browser: Browser) -> Iterator[Page]:
+    """A page of its own for each test, so that what one test holds back or changes does not reach the next."""
+    with browser.new_context(viewport={"width": 1100, "height": 900}) as context:
+        yield context.new_page()
 
 
 @pytest.fixture
@@ -63,7 +70,6 @@ def page(browser_page: Page, address: str) -> Iterator[Page]:
     browser_page.goto(address)
     expect(browser_page.locator("#model option")).to_have_count(3)
     yield browser_page
-    browser_page.unroute_all(behavior="ignoreErrors")
     assert not errors
     assert not [url for url in external if not url.startswith("data:")]
 
@@ -251,12 +257,10 @@ class HeldRequests:
 
 @contextmanager
 def held(page: Page, url: str) -> Iterator[HeldRequests]:
-    """Hold requests back; whatever happens, those of later tests go through."""
+    """Hold requests back; at the end, those that are left are aborted."""
     requests = HeldRequests(page, url)
-    try:
-        yield requests
-    finally:
-        requests.close()
+    yield requests
+    requests.close()
 
 
 def test_a_response_to_an_earlier_request_is_not_shown(page: Page) -> None:
@@ -354,8 +358,6 @@ def test_the_page_fits_narrow_screens_in_both_color_schemes(page: Page, scheme: 
     page.click("#play")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     screenshot(page, f"{scheme}-{width}")
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1100, "height": 900})
 
 
 def test_controls_have_names_for_screen_readers(page: Page) -> None:
