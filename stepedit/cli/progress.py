@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,8 +21,10 @@ from stepedit.registry import loaded_plugins
 
 if TYPE_CHECKING:
     from stepedit.config import RunConfig
-    from stepedit.training.checkpoint import Report
+    from stepedit.training.checkpoint import Report, TrainerState
     from stepedit.training.trainer import Trainer
+
+LINE_EVERY = 60.0  # seconds between lines of progress where there is no terminal for a bar
 
 
 @contextmanager
@@ -63,11 +66,14 @@ def show_training(trainer: Trainer, out: Path, board: Any | None) -> None:
 
 @contextmanager
 def _training_bar(trainer: Trainer) -> Iterator[Callable[[int, float], None]]:
+    """Yield a function (step, loss) that shows progress on standard error: a bar, or lines if it is not a terminal."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal and trainer.rank == 0:
+        yield progress_lines(trainer.state)
+        return
     shown = "epoch {task.fields[epoch]}  loss {task.fields[loss]:.4f}  {task.fields[speed]:.1f} steps/s"
     columns = (TextColumn(shown), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    screen = Console(stderr=True)
-    hidden = not screen.is_terminal or trainer.rank > 0
-    with Progress(*columns, console=screen, transient=True, disable=hidden) as bar:
+    with Progress(*columns, console=screen, transient=True, disable=trainer.rank > 0) as bar:
         start = {"completed": trainer.state.step, "epoch": 0, "loss": float("nan"), "speed": 0.0}
         work = bar.add_task("", total=trainer.state.total_steps or None, **start)  # type: ignore[arg-type]
 
@@ -76,6 +82,22 @@ def _training_bar(trainer: Trainer) -> Iterator[Callable[[int, float], None]]:
             bar.update(work, completed=step, total=total, epoch=step // trainer.batches, loss=loss, speed=speed)
 
         yield show
+
+
+def progress_lines(state: TrainerState) -> Callable[[int, float], None]:
+    """Return a function (step, loss) that writes a line a minute to standard error."""
+    written = state.seconds
+
+    def show(step: int, loss: float) -> None:
+        nonlocal written
+        if state.seconds - written < LINE_EVERY:
+            return
+        written = state.seconds
+        total = f" of {state.total_steps:,}" if state.total_steps else ""
+        speed = f"{step / state.seconds:.1f} steps/s  {state.seconds / 60:.1f} min"
+        print(f"step {step:,}{total}  loss {loss:.4f}  {speed}", file=sys.stderr, flush=True)
+
+    return show
 
 
 def _data_summary(trainer: Trainer) -> Text:

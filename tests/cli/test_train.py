@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from stepedit import Editor
+from stepedit.cli.progress import progress_lines
 from stepedit.inference.model_folder import read_tensors
+from stepedit.training.checkpoint import TrainerState
 
 COMMAND = [sys.executable, "-c", "from stepedit.cli.main import main; main()"]
 SMALL = ["--hidden-size", "16", "--num-heads", "2", "--num-layers", "1", "--batch-size", "32"]
@@ -276,3 +278,15 @@ def test_a_user_error_is_one_line_and_changes_nothing(
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "x").exists()
     assert before == {path: path.stat().st_mtime_ns for path in run.iterdir()}
+
+
+def test_without_a_terminal_a_line_a_minute_says_how_far_training_is(capsys: pytest.CaptureFixture[str]) -> None:
+    state = TrainerState(total_steps=9_000, seconds=30.0)  # resumed after half a minute
+    show = progress_lines(state)
+    for step, seconds in ((100, 60.0), (150, 90.0), (151, 90.6), (300, 180.0)):
+        state.seconds = seconds
+        show(step, 5.25)
+    assert capsys.readouterr().err.splitlines() == [
+        "step 150 of 9,000  loss 5.2500  1.7 steps/s  1.5 min",
+        "step 300 of 9,000  loss 5.2500  1.7 steps/s  3.0 min",
+    ]
