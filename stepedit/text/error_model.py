@@ -25,6 +25,7 @@ import numpy as np
 from stepedit.editing.edits import edit_spans
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.text.affix_rules import MAX_REMOVED, MIN_COUNT, MIN_STEM, rule_between
+from stepedit.text.tokenization import CAP, CAPS
 from stepedit.text.vocabulary import Vocabulary
 
 MAX_TOKENS = 3  # of a phrase
@@ -111,7 +112,18 @@ class ErrorModel:
         return Sequences.from_rows([self.corrupt_row(row, drawn) for row in targets.rows()])
 
     def corrupt_row(self, target: Sequence[int], rng: Random) -> list[int]:
-        """Return a target with errors."""
+        """Return a target with errors, in the tokens of its text: ` use` and `it` without a space are `useit`."""
+        made = self._with_errors(target, rng)
+        if not made or made == target:
+            return made
+        names, vocabulary = list(map(self.vocabulary.name, made)), self.vocabulary
+        written = vocabulary.split(vocabulary.join(names))
+        if written == names:
+            return made
+        inside = _is_inside(list(map(vocabulary.name, target)))
+        return vocabulary.ids(_without_first_space(written) if inside else written)
+
+    def _with_errors(self, target: Sequence[int], rng: Random) -> list[int]:
         made, at = self._insertion(START, rng), 0
         while at < len(target):
             width, written = self._replacement(target, at, rng)
@@ -137,6 +149,22 @@ class ErrorModel:
     def _insertion(self, token: int, rng: Random) -> list[int]:
         errors = self.behind.get(token)
         return list(errors.draw(rng) or ()) if errors else []
+
+
+def _first(names: Sequence[str]) -> int:
+    """Return the position of the first token that is no case sign."""
+    return next((index for index, name in enumerate(names) if name not in (CAP, CAPS)), 0)
+
+
+def _is_inside(names: Sequence[str]) -> bool:
+    """Whether a text is a window of a longer one that begins right behind a token, without a space."""
+    return bool(names) and not names[_first(names)][:1].isspace()
+
+
+def _without_first_space(names: list[str]) -> list[str]:
+    first = _first(names)
+    stripped = names[first].removeprefix(" ") or names[first]
+    return [*names[:first], stripped, *names[first + 1 :]]
 
 
 def _phrases(targets: Iterable[Sequence[int]], wanted: Mapping[Phrase, object]) -> Counter[Phrase]:

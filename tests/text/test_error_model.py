@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stepedit.editing.sequences import Sequences
 from stepedit.tasks.parallel_text import ParallelText
 from stepedit.text.error_model import SMOOTHING, ErrorModel
+from stepedit.text.tokenization import CAP
 
 WORDS = ("on", "in", "the", "walk", "walks", "cat", "talk", "now")
 
@@ -65,6 +66,24 @@ def test_an_ending_that_is_often_wrong_is_wrong_in_other_words_too() -> None:
     )  # its own errors, not those of its ending as well
     assert seen["she walk"] / 2_000 == pytest.approx(1 / (10 + SMOOTHING), abs=0.03)
     assert set(written(learned(pairs[:9] + pairs[12:])[0], "she opens")) == {"she opens"}, "nine are too few"
+
+
+def test_words_without_a_space_between_them_are_one_word() -> None:
+    model, _ = learned([("(it is", "( it is")] * 20 + [("now", "now")] * 20)
+    vocabulary, rng = model.vocabulary, Random(0)
+    row = vocabulary.ids([" use", " it", " now"])
+    found = {tuple(map(vocabulary.name, model.corrupt_row(row, rng))) for _ in range(200)}
+    assert found == {(" use", " it", " now"), (" useit", " now")}
+
+
+@pytest.mark.parametrize("sign", [[], [CAP]])
+def test_a_window_inside_a_line_begins_as_its_target_does(sign: list[str]) -> None:
+    model, _ = learned([("(it is", "( it is")] * 20 + [("walk", "walk")])
+    vocabulary, rng = model.vocabulary, Random(0)
+    for first in ("use", " use"):  # behind a bracket or a space
+        row = vocabulary.ids([*sign, first, " it", " now"])
+        found = {tuple(map(vocabulary.name, model.corrupt_row(row, rng))) for _ in range(200)}
+        assert found == {(*sign, first, " it", " now"), (*sign, f"{first}it", " now")}
 
 
 def test_short_words_and_numbers_keep_their_ending() -> None:
