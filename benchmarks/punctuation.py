@@ -20,7 +20,8 @@ from pathlib import Path
 
 from rapidfuzz.distance import Levenshtein
 
-from stepedit.data.dataset import read_splits
+from stepedit.data.dataset import read_run_splits
+from stepedit.data.location import of_run
 from stepedit.data.readers import Lines
 from stepedit.evaluation.edit_metrics import EditCounts, total
 from stepedit.inference.editor import Editor
@@ -84,7 +85,7 @@ def main(folder: Path) -> None:
     run = editor.run
     if run.data is None:
         raise SystemExit(f"{folder}: expected a run on pairs from `stepedit corrupt`")
-    splits = read_splits(run.data, run.target_file, run.source_column, run.target_column).splits
+    splits = read_run_splits(run, of_run(run, folder)).splits
     test, (inside, end) = splits["test"], most_frequent(splits["train"])
     test = test.take([row for row in range(len(test)) if test.sources[row] != test.targets[row]])
     baseline = [restore(line, inside, end) for line in test.sources]

@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 from stepedit import __version__
-from stepedit.data.dataset import read_splits
-from stepedit.data.location import Location
+from stepedit.config import FINE_TUNING, RunConfig
+from stepedit.data.dataset import read_run_splits
+from stepedit.data.location import of_run
 from stepedit.evaluation.baselines import COPY, MOST_FREQUENT
 from stepedit.evaluation.scores import RunScores, evaluate
 from stepedit.evaluation.text_summary import EDITED
@@ -35,15 +36,14 @@ KEY = ("data", "network", "variant")
 def rows_for(data: str, folder: Path) -> list[Row]:
     """Return the rows of a run on its test split: the model's and those of the baselines."""
     run = model_folder.read_config(folder)
-    splits = read_splits(str(run.data), run.target_file, run.source_column, run.target_column).splits
-    stripped = {name: lines.stripped() for name, lines in splits.items()}
-    scores = evaluate(folder) if run.strip else evaluate(folder, data=stripped, location=Location(Path(str(run.data))))
+    place = of_run(run, folder)
+    stripped = {name: lines.stripped() for name, lines in read_run_splits(run, place).splits.items()}
+    scores = evaluate(folder) if run.strip else evaluate(folder, data=stripped, location=place)
     network = "from scratch" if run.training.encoder is None else f"encoder {Path(run.training.encoder).name}"
     common = {"data": data, "split": scores.split, "texts": str(scores.pairs), "version": __version__}
-    share = run.training.synthetic_share
     own = {
         "network": network,
-        "variant": f"synthetic share {share:g}" if share else "",
+        "variant": _variant(run),
         "min_confidence": f"{scores.min_confidence:.4g}",
         "minutes": f"{scores.training_seconds / 60:.1f}",
         "parameters": str(scores.parameters),
@@ -55,6 +55,14 @@ def rows_for(data: str, folder: Path) -> list[Row]:
     for name in (COPY, MOST_FREQUENT):
         rows.append(common | command | {"network": name} | _figures(scores, name))
     return rows
+
+
+def _variant(run: RunConfig) -> str:
+    """Return in what a network differs from one with the defaults."""
+    share, order = run.training.synthetic_share, run.training.edit_order
+    usual = FINE_TUNING["edit_order"] if run.training.encoder else "left-to-right"
+    parts = [f"synthetic share {share:g}"] * (share > 0) + [f"edit order {order}"] * (order != usual)
+    return ", ".join(parts + ["words as one token each"] * (not run.task_args.get("spelled")))
 
 
 def _figures(scores: RunScores, system: str) -> Row:

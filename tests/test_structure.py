@@ -206,6 +206,13 @@ def test_the_public_api_is_complete_and_lazy() -> None:
         stepedit.nothing_of_this_name  # noqa: B018
 
 
+def test_equivalent_mutants_are_of_lines_that_are_there() -> None:
+    for row in Path(__file__).with_name("equivalent_mutants.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        module, line, _, reason = row.split("\t")
+        assert line in (PACKAGE / module).read_text(encoding="utf-8"), row
+        assert reason
+
+
 def test_nothing_evaluates_or_unpickles() -> None:
     for path in FILES:
         called = {

@@ -177,6 +177,13 @@ def read_splits(
     return Dataset(split_by_family(dataset.splits["all"]), dataset.card, dataset.path)
 
 
+def read_run_splits(run: RunSettings, place: location.Location) -> Dataset:
+    """Read the data set of a run, in splits; columns that it names count only where its data have columns."""
+    named = run.source_column, run.target_column
+    columns = named if has_columns(place.data, place.target_files) else (None, None)
+    return read_splits(str(place.data), place.target_files, *columns, run.strip)
+
+
 def overlap_warning(dataset: Dataset, text: bool) -> str | None:
     """Return one line about held-out pairs that are in train, too, if there are any; families are those of text."""
     if "train" not in dataset.splits:
@@ -299,8 +306,7 @@ def load(
     folder. DataError if they are not those that the run was trained on, unless `changed`.
     """
     if run.data is not None:
-        place = location.of_run(run, folder, changed)
-        dataset = read_splits(str(place.data), place.target_files, run.source_column, run.target_column, run.strip)
+        dataset = read_run_splits(run, location.of_run(run, folder, changed))
         return Loaded.encode(task, dataset.splits, whole)
     pairs = task.generate(run.num_examples, np.random.default_rng(run.seed), progress)
     return Loaded(task, split_pairs(pairs, run.seed, run.disjoint_sources))

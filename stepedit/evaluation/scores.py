@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from stepedit.config import RunConfig, checked
-from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning, read_splits
+from stepedit.data.dataset import Dataset, Loaded, load, overlap_warning, read_run_splits
 from stepedit.data.location import Location, label, of_run
 from stepedit.data.readers import Lines
 from stepedit.editing.interpreter import StopReason
@@ -255,8 +255,7 @@ def _training_lines(run: RunConfig, folder: Path, splits: Loaded, own_data: bool
         place = of_run(run, folder)
     except DataError:
         return None
-    columns = run.source_column, run.target_column
-    return read_splits(str(place.data), place.target_files, *columns, run.strip).splits.get("train")
+    return read_run_splits(run, place).splits.get("train")
 
 
 def _trained_on(folder: Path, splits: Loaded, own_data: bool) -> TrainedOn | None:

@@ -51,7 +51,7 @@ class Finished:
     scores: FloatArray  # (B,) log-probability; -inf if nothing is finished
     ends: IntArray  # (B, 2) the round it was finished in, and which of the K states it was
     accepted: BoolArray  # (B,)
-    unsure: BoolArray  # (B,) it ended for edits below the minimum confidence, more than for DONE, or for all together
+    unsure: BoolArray  # (B,) it ended for edits that are not confident enough, but together more probable than DONE
 
 
 class Round(NamedTuple):
@@ -166,7 +166,7 @@ class BeamSearch:
         """Remove sources that are accepted, have no state left or, without a verifier, cannot improve."""
         bound = np.logaddexp.reduce(self.scores, axis=1)  # of all states together, because paths may still meet
         improbable = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & (bound < self.min_score)
-        self.finished.unsure[self.rows[improbable]] = True
+        self.finished.unsure[self.rows[improbable]] |= self.finished.scores[self.rows[improbable]] < np.log(0.5)
         active = ~self.finished.accepted[self.rows] & (bound > NEG_INF) & ~improbable
         if self.verifier is None:
             active &= bound > self.finished.scores[self.rows]

@@ -49,7 +49,9 @@ FORMAT = 3
 OPTIONS = "| option | value |"  # begins the table of options in a model card
 
 Tensors = dict[str, npt.NDArray[Any]]
-DTYPES = {"F32": np.float32, "F16": np.float16, "F64": np.float64, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_}
+DTYPES: dict[str, type[np.generic]] = {f"F{8 * size}": np.dtype(f"f{size}").type for size in (2, 4, 8)}
+DTYPES |= {f"{kind.upper()}{8 * size}": np.dtype(f"{kind}{size}").type for kind in "iu" for size in (1, 2, 4, 8)}
+DTYPES["BOOL"] = np.bool_
 
 
 # configuration
@@ -133,7 +135,8 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
   of the pairs it has met
 - Seed {run.seed}, at most {" or ".join(limits_of(run))}; `metrics.jsonl` has the validation scores
 - Training command: `{training_command(run)}`
-- The weights are those with the best validation score. The model is for text of its task only.
+- The weights are those with the best validation score, or the last ones if it stayed at 0
+- The model is for text of its task only
 
 {notes}{OPTIONS}
 |---|---|

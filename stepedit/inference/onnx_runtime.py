@@ -47,7 +47,7 @@ class Graph:
         self.session = self._session()
         self.facts: dict[str, str] = dict(self.session.get_modelmeta().custom_metadata_map)
         if self.facts.get("stepedit_format") != str(GRAPH_FORMAT):
-            raise DataError(f"{path}: not a graph of this version of stepedit; export it again")
+            raise self.outdated()
         self._unused = {each.name: _empty(each, path) for each in self.session.get_inputs()}
 
     def _session(self) -> Any:
@@ -80,6 +80,14 @@ class Graph:
         if not (value.isascii() and value.isdecimal() and len(value) <= MAX_DIGITS):
             raise DataError(f"{self.path}: damaged (no number {name!r} among its facts)")
         return int(value)
+
+    def outdated(self) -> DataError:
+        """Return the error of a graph that was written by another version."""
+        return DataError(f"{self.path}: not a graph of this version of stepedit; export it again")
+
+    def has_output(self, name: str) -> bool:
+        """Whether it computes an output of this name."""
+        return any(each.name == name for each in self.session.get_outputs())
 
     def require(self, fits: bool) -> None:
         """Raise DataError if an output does not fit what was asked for."""
@@ -143,6 +151,8 @@ class PointerPolicy:
         self.forms = method.task.word_forms(self.vocabulary)
         self.reader = None if tokenizer is None else SubwordReader(tokenizer, self.vocabulary)
         self.order_free = graph.facts.get("order_free") == "1"
+        if self.order_free and not graph.has_output("confidences"):
+            raise graph.outdated()
         self.num_parameters = graph.number("parameters")
         self.plans = graph.facts.get("plans") == "1"
         self._allowed = np.zeros(len(method.task.vocabulary), np.bool_)
@@ -173,8 +183,8 @@ class PointerPolicy:
         return Prediction(*next_actions(self._candidates(texts, WIDTH), self.order_free))
 
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
-        """Return the k most probable actions of each text and their log-probabilities, as `predict` does."""
-        actions, _, log_probs = self._candidates(texts, max(k, WIDTH))
+        """Return the k most probable actions of each text and their log-probabilities, which are no confidences."""
+        actions, log_probs, _ = self._candidates(texts, max(k, WIDTH))
         return actions[:, :k], log_probs[:, :k]
 
     def plan(self, texts: Sequences, size: int) -> tuple[IntArray, FloatArray]:

@@ -220,7 +220,7 @@ class Pointer(PointerNetwork):
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
         """Return the most probable actions, searched among the most probable positions and tokens."""
         ids_BT, lengths_B = self.tensors(texts)
-        actions, _, log_prob = self._most_probable(self.read(ids_BT, lengths_B), ids_BT, lengths_B, max(k, WIDTH))
+        actions, log_prob, _ = self._most_probable(self.read(ids_BT, lengths_B), ids_BT, lengths_B, max(k, WIDTH))
         return actions[:, :k], log_prob[:, :k]
 
     @property

@@ -144,7 +144,7 @@ def _repeats_a_repeat(pattern: str) -> bool:
             inside[-1] |= found
         elif (
             character in "*+|"
-            or (character == "?" and plain[index - 1 : index] not in ("", *"(*+?}"))
+            or (character == "?" and not re.search(r"(?:^|[(*+?]|\{\d*,?\d*\})$", plain[:index]))
             or re.match(r"\{\d*,\d*\}", plain[index:])
         ):
             inside[-1] = True

@@ -61,8 +61,7 @@ def _validation_seconds(trial: Trainer) -> float:
     size = len(trial.validation)
     pairs, method = trial.validation.take(np.arange(0, size, ceil(size / MAX_TIMED))), trial.method
     texts = Sequences.from_rows([part.tokens for row in pairs.sources.rows() for part in _segments(method.task, row)])
-    edits = method.task.edits(pairs.sources, pairs.targets).counts.sum() if method.iterative else 0
-    looks = 1 + edits / max(1, len(texts))
+    looks = 1 + trial.sampler.scripts.counts.mean() if method.iterative else 1
     in_order = np.argsort(texts.lengths, kind="stable")
     began = time.perf_counter()
     with evaluation_mode(trial.net):

@@ -252,7 +252,7 @@ class Trainer:
                 raise self._diverged(f"the weights are not finite after step {self.state.step:,}")
 
     def validate(self, loss: float) -> Report:
-        """Evaluate on validation, keep the weights if they are the best so far, and save a checkpoint."""
+        """Evaluate on validation, keep the weights if they are the best or none has a score, and save a checkpoint."""
         self._check_finite()
         began, epoch = self._clock(), self._epochs()
         names = self.method.task.metrics

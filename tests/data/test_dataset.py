@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepedit.config import RunSettings
 from stepedit.data import dataset
 from stepedit.data.dataset import Card
+from stepedit.data.location import Location
 from stepedit.data.readers import Lines
 from stepedit.errors import DataError, DataWarning
 from stepedit.registry import TASKS
@@ -96,6 +98,13 @@ def test_columns_are_not_named_where_there_are_none(tmp_path: Path, name: str) -
     targets = [tmp_path / "p.ref"] if name == "p.txt" else []
     with pytest.raises(DataError, match=f"{name}: M2, parallel files and folders of splits have no columns to name"):
         dataset.read(tmp_path / name, None, "right", targets)
+
+
+def test_columns_that_a_run_names_are_ignored_where_its_data_have_none(tmp_path: Path) -> None:
+    for name in ("train_x", "train_y", "val_x", "val_y"):
+        (tmp_path / f"{name}.txt").write_text("a b\n")
+    run = RunSettings(task="text", data=str(tmp_path), target_column="right")
+    assert set(dataset.read_run_splits(run, Location(tmp_path)).splits) == {"train", "val"}
 
 
 def test_a_pair_that_is_not_of_the_task_is_reported_with_file_and_line(tmp_path: Path) -> None:

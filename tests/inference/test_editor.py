@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from stepedit.config import RunConfig
+from stepedit.config import RunConfig, TrainingConfig
 from stepedit.editing.edits import trajectory
 from stepedit.editing.interpreter import Outcome, StopReason
 from stepedit.errors import DataError, UserError
@@ -17,6 +17,7 @@ from stepedit.methods.base import Policy
 from stepedit.methods.recurrence import Recurrence
 from stepedit.tasks.base import Segment
 from stepedit.tasks.parallel_text import LETTERS, ParallelText
+from stepedit.text.keep import Keep
 from stepedit.text.lexicon import Lexicon
 from tests.inference.policies import SubstitutePolicy
 
@@ -126,11 +127,22 @@ def test_a_list_of_words_needs_a_beam_and_one_edit_at_a_time() -> None:
 
 def test_a_word_that_stays_for_lack_of_confidence_says_so() -> None:
     editor = Editor.load("spelling")
-    (unsure,), (sure,) = (editor.edit([word]) for word in ("tommorow", "catagory"))
-    assert (unsure.text, unsure.stop_reason) == ("tommorow", "confidence")
-    assert (sure.text, sure.stop_reason) == ("category", "done")
-    (forced,) = editor.edit(["tommorow"], Decoding(min_confidence=0.0))
-    assert (forced.text != "tommorow", forced.stop_reason) == (True, "done")
+    results = editor.edit(["questionaire", "tensorize", "catagory"])  # DONE has 44 %, 97 % and less
+    assert [result.text for result in results] == ["questionaire", "tensorize", "category"]
+    assert [result.stop_reason for result in results] == ["confidence", "done", "done"]
+    (forced,) = editor.edit(["questionaire"], Decoding(min_confidence=0.0))
+    assert (forced.text != "questionaire", forced.stop_reason) == (True, "done")
+
+
+def test_beams_and_lists_of_words_are_refused_for_models_of_any_order() -> None:
+    editor = substituting_editor()
+    any_order = editor.run.model_copy(update={"training": TrainingConfig(edit_order="any")})
+    plain, listed = (Editor(any_order, editor.method, editor.policy, keep=keep) for keep in (None, Keep(["xa", "ya"])))
+    assert plain.edit(["xa"])[0].text == "ya"
+    with pytest.raises(UserError, match="beam search and lexicons need a model with an order"):
+        plain.edit(["xa"], Decoding(beam_size=4))
+    with pytest.raises(UserError, match=r"a list of words .keep.txt. needs a model with an order"):
+        listed.edit(["xa"])
 
 
 def test_the_lexicon_says_what_is_valid_and_a_verifier_otherwise() -> None:

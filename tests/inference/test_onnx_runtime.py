@@ -64,6 +64,7 @@ def custom(folder: Path) -> None:
         (lambda folder: (folder / "model.onnx").unlink(), "no model here"),
         (lambda folder: changed(folder, stepedit_format="99"), "not a graph of this version"),
         (lambda folder: changed(folder, kind="oracle"), "a graph of kind 'oracle'"),
+        (lambda folder: changed(folder, order_free="1"), "not a graph of this version"),  # it has no confidences
         (foreign, "not a graph of this version"),
         (external, "model.onnx: damaged"),
         (custom, "model.onnx: damaged"),

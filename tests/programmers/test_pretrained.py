@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
@@ -81,8 +82,10 @@ def test_weights_in_bfloat16_are_read_as_float32(tmp_path: Path) -> None:
     folder = make_encoder(tmp_path / "e", "bert")
     path = folder / "model.safetensors"
     weights = load_file(path)
-    save_file({name: value.bfloat16() if value.ndim > 1 else value for name, value in weights.items()}, path)
+    stored = {name: value.bfloat16() if value.ndim > 1 else value for name, value in weights.items()}
+    save_file(stored | {"quantized": torch.arange(4, dtype=torch.uint8)}, path)
     found = model_folder.read_tensors(path)[0]
+    assert found["quantized"].tolist() == [0, 1, 2, 3]
     for name, value in weights.items():
         expected = value.bfloat16().float() if value.ndim > 1 else value
         assert found[name].dtype == (np.float32 if value.ndim > 1 else np.float16)

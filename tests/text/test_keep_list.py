@@ -54,6 +54,7 @@ def test_a_pattern_is_searched_line_by_line_and_a_very_long_line_is_kept_whole()
         ("/((x|y)z)*/", "can take for ever"),
         ("/(aa?)*b/", "can take for ever"),
         (r"/(\w-?\w?)+!/", "can take for ever"),
+        ("/(}}?)*!/", "can take for ever"),
         ("case:", "no word after"),
     ],
 )
@@ -65,7 +66,9 @@ def test_an_entry_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, e
         KeepList.read(tmp_path / "words.txt")
 
 
-@pytest.mark.parametrize("pattern", [r"/\(+a+\)+/", "/(?:a)+b?/", "/[(+]+x+/", "/(?:ab)+/", "/(a+)b/"])
+@pytest.mark.parametrize(
+    "pattern", [r"/\(+a+\)+/", "/(?:a)+b?/", "/[(+]+x+/", "/(?:ab)+/", "/(a+)b/", "/(?:a{2}?)+/", "/(?P<n>ab)+/"]
+)
 def test_repeats_that_are_not_nested_are_fine(pattern: str) -> None:
     assert KeepList.of([pattern]).entries == (pattern,)
 
