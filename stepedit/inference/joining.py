@@ -4,7 +4,8 @@ Two neighboring windows overlap: each has the end of the other's core as context
 one seam: up to it the left window's edits count, from it on the right one's. The seam is the place nearest to the
 border of the cores at which neither window has changed anything, so no edit is made twice and none is torn apart. A
 mark that both insert at the border is inserted once. If both windows have changed all that they share, the border is
-the seam, and what is inserted there is the right window's.
+the seam, and what is inserted there is the right window's; of a run across it each window removes its part, and what
+replaces the run is the left window's.
 
 A word that was edited in lower case gets its case back, and so do its steps.
 """
@@ -108,14 +109,24 @@ def _between(
         if step.start is None:
             continue
         stop, growth = step.start + len(step.before), len(step.after) - len(step.before)
-        if low <= step.start and stop <= high and (step.start < high or is_last):
-            start = step.start - low
-            state = (*state[:start], *step.after, *state[start + len(step.before) :])
-            steps.append(replace(step, start=start))
-            high += growth
-        elif stop <= low and step.start < low:
+        if stop <= low and step.start < low:
             low, high = low + growth, high + growth
+        elif step.start < high or (step.start == high and is_last):
+            if (step.start < low or stop > high) and not growth:
+                continue  # a swap across a seam, which one window cannot make
+            steps.append(_clipped(step, step.start, low, high))
+            state = _after(state, steps[-1])
+            low = step.start + len(step.after) if step.start < low else low
+            high = low + len(state)
     return Outcome(state, len(steps), outcome.stop_reason, steps)
+
+
+def _clipped(step: AppliedAction, start: int, low: int, high: int) -> AppliedAction:
+    """Return what a step does between two gaps: what a run across the first inserts is there in the window before."""
+    begin, end = max(start, low), min(start + len(step.before), high)
+    before, after = step.before[begin - start : end - start], step.after if start >= low else ()
+    operation = step.operation if before == step.before else "replace" if after else "delete"
+    return replace(step, operation=operation, start=begin - low, before=before, after=after)
 
 
 # case

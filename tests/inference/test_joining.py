@@ -1,6 +1,7 @@
 """Long texts in windows, and words in lower case: what the segments of a text add up to."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -47,7 +48,7 @@ class RulePolicy:
         """Return the action of the rule for each text, or DONE."""
         rows = [[self.vocabulary.name(index) for index in row] for row in texts.rows()]
         self.texts += rows
-        actions = [self.rule(row) or (DONE,) * 3 for row in rows]
+        actions = [self.rule(row) or (DONE,) * len(self.task.template.fields) for row in rows]
         return Prediction(np.array(actions), np.full(len(rows), self.log_prob_))
 
     def top_k(self, texts: Sequences, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -133,6 +134,36 @@ def test_all_that_windows_share_can_be_deleted(first: int, last: int) -> None:
     outcome = edit(LINES, list(WORDS[:130]), rule, trace=True)
     assert names_of(LINES, outcome) == [name for name in WORDS[:130] if name not in deleted]
     assert len(outcome.trace) == last - first
+
+
+@pytest.mark.parametrize(("first", "last"), [(30, 56), (44, 70), (47, 66), (50, 60), (48, 64), (56, 57), (40, 72)])
+@pytest.mark.parametrize("inserted", [None, " new"])
+def test_a_run_across_a_seam_goes_once_and_edits_behind_it_stay_in_place(
+    first: int, last: int, inserted: str | None
+) -> None:
+    """Both windows see a part of the run, and change nothing else before what they change behind it."""
+    task = replace(LINES, spans=True, known_tokens=(*WORDS, *MARKS, " new"), insertable_tokens=(*MARKS, " new"))
+    run, ids = set(WORDS[first:last]), task.vocabulary.ids
+
+    def rule(names: list[str]) -> tuple[int, ...] | None:
+        places = [index for index, name in enumerate(names) if name in run]
+        if places and inserted:
+            symbol = token(ids([inserted])[0])
+            return operation(Operation.REPLACE), position(places[0]), position(places[-1]), symbol
+        if places:
+            return operation(Operation.DELETE), position(places[0]), position(places[-1]), position(places[0])
+        comma = next(
+            (at for at, name in enumerate(names) if name in WORDS[80:85] and names[at + 1 :][:1] != [","]), None
+        )
+        if comma is None:
+            return None
+        return operation(Operation.INSERT), position(comma + 1), position(comma + 1), token(ids([","])[0])
+
+    outcome = edit(task, list(WORDS[:130]), rule, trace=True)
+    behind = [part for name in WORDS[last:130] for part in ([name, ","] if name in WORDS[80:85] else [name])]
+    assert names_of(task, outcome) == [*WORDS[:first], *([inserted] if inserted else []), *behind]
+    steps = [step.edit for step in outcome.trace]
+    assert trajectory(tuple(ids(WORDS[:130])), steps)[-1] == outcome.tokens
 
 
 @pytest.mark.parametrize("at", [10, 50, 56, 63, 64, 100])
