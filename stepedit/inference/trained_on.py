@@ -4,8 +4,8 @@
                              not draw new ones every epoch, of the sources
 
 At most `MAX_HASHES` of each are kept, the smallest ones, which is a random sample; the file says how many there were.
-Pairs that self-training finds are not among them. `train` writes the file. For a folder without it, if its data can be
-read or generated again:
+`train` writes the file when a run begins, and at the end of self-training again, with the pairs that it found; until
+then the file says that it is partial. For a folder without it, if its data can be read or generated again:
 
     python -m stepedit.inference.trained_on FOLDER
 """
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from stepedit.config import RunSettings
 from stepedit.data.dataset import Loaded, load
 from stepedit.editing.sequences import BoolArray
 from stepedit.errors import DataError
@@ -44,6 +45,7 @@ class TrainedOn:
     sources: Hashes
     num_targets: int  # before the limit
     num_sources: int
+    partial: bool = False  # without pairs that self-training found
 
     @classmethod
     def from_texts(cls, sources: Iterable[str], targets: Iterable[str], limit: int | None = None) -> TrainedOn:
@@ -57,10 +59,22 @@ class TrainedOn:
         lines = splits.lines("train")
         return cls.from_texts([] if splits.task.resamples_sources else lines.sources, lines.targets, MAX_HASHES)
 
+    @classmethod
+    def of_run(cls, run: RunSettings, splits: Loaded) -> TrainedOn:
+        """Return what a run is trained on when it begins."""
+        return replace(cls.from_splits(splits), partial=run.mode == "self-training")
+
+    def including(self, sources: Iterable[str], targets: Iterable[str]) -> TrainedOn:
+        """Return the same with the pairs that self-training found."""
+        new = TrainedOn.from_texts(sources, targets)
+        kept = [np.union1d(self.targets, new.targets), np.union1d(self.sources, new.sources)]
+        sizes = self.num_targets + len(kept[0]) - len(self.targets), self.num_sources + len(kept[1]) - len(self.sources)
+        return TrainedOn(kept[0][:MAX_HASHES], kept[1][:MAX_HASHES], *sizes)
+
     @property
     def complete(self) -> bool:
         """Whether no hash was left out."""
-        return (len(self.targets), len(self.sources)) == (self.num_targets, self.num_sources)
+        return not self.partial and (len(self.targets), len(self.sources)) == (self.num_targets, self.num_sources)
 
     def has_target(self, texts: Sequence[str]) -> BoolArray:
         """Return (B,) whether each text was a training target."""
@@ -73,6 +87,7 @@ class TrainedOn:
     def write(self, folder: Path) -> None:
         """Write the file of a model's folder, atomically."""
         facts = {"hash": "blake2b, 8 bytes", "num_targets": self.num_targets, "num_sources": self.num_sources}
+        facts |= {"partial": True} if self.partial else {}
         write_tensors(folder / TRAINED_ON, {"targets": self.targets, "sources": self.sources}, facts)
 
 
@@ -86,12 +101,13 @@ def read_trained_on(folder: Path) -> TrainedOn | None:
         targets, sources = tensors["targets"], tensors["sources"]
         if any(each.dtype != np.uint64 or each.ndim != 1 for each in (targets, sources)):
             raise ValueError
-        return TrainedOn(targets, sources, int(facts["num_targets"]), int(facts["num_sources"]))
-    except (KeyError, ValueError, TypeError):
+        sizes = int(facts["num_targets"]), int(facts["num_sources"])
+        return TrainedOn(targets, sources, *sizes, partial=bool(facts.get("partial")))
+    except (KeyError, ValueError, TypeError, OverflowError):
         raise DataError(f"{path}: damaged") from None
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         settings = read_config(Path(name))
-        TrainedOn.from_splits(load(settings, make_task(settings))).write(Path(name))
+        TrainedOn.of_run(settings, load(settings, make_task(settings))).write(Path(name))

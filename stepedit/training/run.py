@@ -109,7 +109,7 @@ def new_trainer(request: RunRequest, folder: Path, progress: Progress | None = N
     splits, method = _load(request.settings, progress, folder)
     run, timing = plan(request, folder, splits.pairs, method)
     trainer = Trainer(run, folder, splits.pairs, method)
-    trainer.trained_on = TrainedOn.from_splits(splits)
+    trainer.trained_on = TrainedOn.of_run(run, splits)
     trainer.state.seconds_per_step, trainer.state.validation_seconds = timing
     return trainer
 

@@ -25,7 +25,7 @@ from stepedit.errors import DataError, DivergedError, UserError
 from stepedit.evaluation.evaluate import evaluate_pairs, score
 from stepedit.files import write_atomic
 from stepedit.inference import model_folder
-from stepedit.inference.trained_on import TrainedOn
+from stepedit.inference.trained_on import TrainedOn, read_trained_on
 from stepedit.methods.base import Method
 from stepedit.programmers import pretrained
 from stepedit.programmers.base import Programmer, load_weights, weights_of
@@ -162,6 +162,7 @@ class Trainer:
                 self.state.finished = True
                 self.save()
                 self._write_graph()
+                self._write_found_pairs()
                 return
             losses.append(self.step(self._next_batch()))
             self._update_seconds()
@@ -297,6 +298,13 @@ class Trainer:
         if self.rank == 0 and has_graph and find_spec("onnx") is not None:
             graph = model_folder.make_graph(self.folder, "float32")
             write_atomic(self.folder / model_folder.GRAPH, graph)
+
+    def _write_found_pairs(self) -> None:
+        """Add the pairs that self-training found to what the folder says of its training data."""
+        before = read_trained_on(self.folder) if self.rank == 0 else None
+        if self.run.mode == "self-training" and before is not None:
+            pairs = map(self.method.task.vocabulary.decode, (self.buffer.pairs.sources, self.buffer.pairs.targets))
+            before.including(*pairs).write(self.folder)
 
     def save(self) -> None:
         """Write a checkpoint with all that resuming needs."""

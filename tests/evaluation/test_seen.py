@@ -1,6 +1,8 @@
 """Scores say which pairs of a split were trained on."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from stepedit.evaluation.scores import evaluate
 from stepedit.inference import model_folder
 from stepedit.inference.trained_on import MAX_HASHES, TrainedOn, read_trained_on, text_hashes
 from stepedit.registry import TASKS
+from stepedit.training.run import open_trainer
 from tests.cli.test_train import SMALL, stepedit
 
 
@@ -47,24 +50,49 @@ def test_the_included_arithmetic_models_say_what_they_were_trained_on(name: str)
     run, trained = model_folder.read_config(folder), read_trained_on(folder)
     splits = load(run, model_folder.make_task(run))
     assert trained is not None
-    assert trained.complete
+    assert trained.complete == (run.mode != "self-training")
     assert trained.has_target(splits.lines("train").targets).all()
     assert not trained.has_target(splits.lines("test").targets).any()
 
 
-def test_pairs_that_were_trained_on_are_counted_and_warned_about() -> None:
+def test_pairs_that_were_trained_on_are_counted_and_warned_about(tmp_path: Path) -> None:
     run = model_folder.read_config(model_folder.find("aor"))
     splits = load(run, model_folder.make_task(run))
     train, test = splits.lines("train"), splits.lines("test")
     lines = Lines([*train.sources[:30], *test.sources[:70]], [*train.targets[:30], *test.targets[:70]])
-    with pytest.warns(DataWarning, match="of 100 pairs, 30 have a target that the model was trained on"):
+    with pytest.warns(DataWarning, match="of 100 pairs, at least 30 have a target that the model was trained on"):
         scores = evaluate("aor", "all", data={"all": lines})
+    assert not scores.by_seen, "which sources self-training found is not known"
+    folder = shutil.copytree(model_folder.find("aor"), tmp_path / "aor")
+    trained = read_trained_on(folder)
+    assert trained is not None
+    replace(trained, partial=False).write(folder)
+    with pytest.warns(DataWarning, match="of 100 pairs, 30 have a target that the model was trained on"):
+        scores = evaluate(folder, "all", data={"all": lines})
     known = set(train.sources)
     assert scores.trained_on == 30
     assert scores.by_seen["source in train"][0] == sum(source in known for source in lines.sources) >= 30
     assert sum(count for count, _ in scores.by_seen.values()) == 100
     total = sum(count * mean for count, mean in scores.by_seen.values())
     assert total / 100 == pytest.approx(scores.metrics["equation"][0])
+
+
+def test_the_pairs_that_self_training_found_are_among_those_trained_on(tmp_path: Path) -> None:
+    options = {"length": 4, "num_examples": 600, "hidden_size": 32, "num_heads": 4, "num_layers": 2, "batch_size": 64}
+    options |= {"task": "aor", "mode": "self-training", "max_epochs": 30, "eval_every": 30, "threads": 1}
+    with open_trainer(tmp_path / "r", options, False) as trainer:
+        begun = read_trained_on(tmp_path / "r")
+        list(trainer.fit())
+        decode, found = trainer.method.task.vocabulary.decode, trainer.buffer.pairs
+    ended = read_trained_on(tmp_path / "r")
+    assert begun is not None
+    assert ended is not None
+    assert (begun.complete, ended.complete) == (False, True)
+    assert len(found) > 0
+    assert ended.has_source(decode(found.sources)).all()
+    assert ended.has_target(decode(found.targets)).all()
+    assert not begun.has_source(decode(found.sources)).all()
+    assert ended.has_target(load(trainer.run, trainer.method.task).lines("train").targets).all()
 
 
 @pytest.mark.parametrize("size", [300, 800])
