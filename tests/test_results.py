@@ -49,6 +49,15 @@ def test_every_row_has_its_command_seed_and_version(name: str) -> None:
     assert all(row[told] != "" for row in rows for told in TOLD)
 
 
+@pytest.mark.parametrize("name", MEASURED)
+def test_every_interval_has_a_width_and_its_figure_inside(name: str) -> None:
+    for row in rows_of(RESULTS, name):
+        if row.get("ours") and row.get("low"):
+            low, ours, high = (float(row[column]) for column in ("low", "ours", "high"))
+            assert low <= ours <= high, row
+            assert low < high, row
+
+
 def test_a_changed_figure_changes_the_page(tmp_path: Path) -> None:
     shutil.copytree(RESULTS, tmp_path / "results")
     path = tmp_path / "results" / "best.csv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from importlib.util import find_spec
@@ -51,13 +51,26 @@ TEXT_MARK = "\0"  # cannot be part of an argument
 OPTION_AND_VALUE = re.compile(r"--[a-z][a-z0-9-]*=")
 
 
-def mark_text(argument: str) -> str:
-    """Mark an argument that begins with a dash and contains a space: it is a text, such as `- 3 + 5 == 2`.
+def mark_texts(arguments: Sequence[str], takes_value: Container[str]) -> list[str]:
+    """Mark arguments that begin with a dash and are texts, such as `- 3 + 5 == 2` and `-3`.
 
-    `--keep="my words.txt"` is an option with its value.
+    They are no names of options, which have two dashes and no space, nor the value of an option before them;
+    `--keep="my words.txt"` is both. What follows `--` needs no mark.
     """
-    is_text = argument.startswith("-") and " " in argument and not OPTION_AND_VALUE.match(argument)
-    return TEXT_MARK + argument if is_text else argument
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    before = ["", *arguments]
+    return [
+        TEXT_MARK + argument
+        if index < end and before[index] not in takes_value and _is_text_with_dash(argument)
+        else argument
+        for index, argument in enumerate(arguments)
+    ]
+
+
+def _is_text_with_dash(argument: str) -> bool:
+    if not argument.startswith("-") or argument == "-h" or OPTION_AND_VALUE.match(argument):
+        return False
+    return " " in argument or not argument.startswith("--")
 
 
 def with_plugins(command: Command) -> Command:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from stepedit import __version__
-from stepedit.cli.arguments import Command, mark_text, with_plugins
+from stepedit.cli.arguments import Command, mark_texts, with_plugins
 from stepedit.errors import DataWarning, UserError, in_our_words, shown
 
 COMMANDS = (
@@ -93,6 +93,13 @@ def _open_streams() -> None:
             stream.reconfigure(errors="replace")  # a character that the terminal does not have is no reason to fail
 
 
+def _options_with_value(app: typer.Typer, name: str) -> set[str]:
+    """Return the names of a command's options that take a value."""
+    group: Any = typer.main.get_command(app)
+    options = (each for each in group.commands[name].params if each.param_type_name == "option" and not each.is_flag)
+    return {flag for option in options for flag in option.opts}
+
+
 def _not_utf8(arguments: Sequence[str]) -> str | None:
     """Return a message about the first argument that is not UTF-8, if any."""
     for argument in arguments:
@@ -121,16 +128,19 @@ def main() -> None:
         sys.exit(2)
     # a known command is imported alone: the others would double the time to start
     known = arguments[0] in COMMANDS
+    app = make_app(arguments[:1] if known else COMMANDS)
     if arguments[0] == "edit":
-        arguments = [mark_text(argument) for argument in arguments]
+        arguments = mark_texts(arguments, _options_with_value(app, "edit"))
     try:
-        code = make_app(arguments[:1] if known else COMMANDS)(arguments, standalone_mode=False)
+        code = app(arguments, standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise  # a programming error keeps its traceback
         # typer's message about a wrong option, without its usage lines
         helpful = f"stepedit {arguments[0]} --help" if known else "stepedit --help"
         message = " ".join(in_our_words(error.format_message()).split())
+        if arguments[0] == "edit" and message.startswith("No such option"):
+            message += "; put -- before a text that begins with two dashes"
         typer.echo(f"stepedit: {message} (see {helpful})", err=True)
         code = 2
     sys.exit(code)

@@ -184,14 +184,17 @@ def read_run_splits(run: RunSettings, place: location.Location) -> Dataset:
     return read_splits(str(place.data), place.target_files, *columns, run.strip)
 
 
-def overlap_warning(dataset: Dataset, text: bool) -> str | None:
-    """Return one line about held-out pairs that are in train, too, if there are any; families are those of text."""
-    if "train" not in dataset.splits:
-        return None
-    found = {
-        name: overlap(dataset.splits["train"], lines, text) for name, lines in dataset.splits.items() if name != "train"
-    }
-    parts = [each.describe(name) for name, each in found.items() if each]
+def overlap_warning(dataset: Dataset, text: bool, scored: str | None = None) -> str | None:
+    """Return one line about held-out pairs that are in another split, too, if there are any. Families are for text.
+
+    They are compared with train, and test also with val, which chooses checkpoints and thresholds; with `scored`, this
+    split alone.
+    """
+    parts = list[str]()
+    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
+        if one in dataset.splits and other in dataset.splits and scored in (None, other):
+            found = overlap(dataset.splits[one], dataset.splits[other], text)
+            parts += [found.describe(other, one)] if found else []
     return f"{dataset.path}: {'; '.join(parts)}" if parts else None
 
 

@@ -101,11 +101,11 @@ class Overlap:
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.families)
 
-    def describe(self, name: str) -> str:
+    def describe(self, name: str, with_split: str = "train") -> str:
         """Return the counts in words."""
         counts = {"source": self.sources, "target": self.targets, "family": self.families}
         parts = [f"{count:,} share a {what}" for what, count in counts.items() if count]
-        return f"of {self.pairs:,} {name} pairs {', '.join(parts)} with train"
+        return f"of {self.pairs:,} {name} pairs {', '.join(parts)} with {with_split}"
 
 
 def overlap(train: Lines, other: Lines, text: bool = True) -> Overlap:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -147,7 +148,7 @@ def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[
                 if source is not None or target is not None or len(row) != 2 or not {*names}.isdisjoint(row):
                     first, second, width = (*_columns(where, row, *names), len(row))
                     continue
-                if HEADERS.issuperset(name.strip().casefold() for name in row):
+                if all(map(_is_header, row)):
                     _warn_of_header(where, row)
             if len(row) != width:
                 raise DataError(f"{path}:{reader.line_num}: {len(row)} columns where {width} were expected")
@@ -155,6 +156,12 @@ def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[
     except csv.Error as error:
         hint = "a quotation mark that is never closed" if "end of data" in str(error) else str(error)
         raise DataError(f"{path}:{reader.line_num}: {hint}") from None
+
+
+def _is_header(name: str) -> bool:
+    """Whether this may be the name of a column: `target`, `source_text`, `Correct sentence`."""
+    parts = re.findall(r"[^\W_]+", name.casefold())
+    return bool(parts) and HEADERS.issuperset(parts)
 
 
 def _warn_of_header(where: str, row: list[str]) -> None:

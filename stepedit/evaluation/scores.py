@@ -288,8 +288,8 @@ def _warn(scores: RunScores, run: RunConfig, splits: Loaded, trained: TrainedOn 
             "the scores are not those of new pairs"
         )
     elif own_data and _given_in_splits(run, splits) and scores.split != "train":
-        parts = {name: splits.lines(name) for name in ("train", scores.split)}
-        message = overlap_warning(Dataset(parts, path=str(run.data)), splits.task.open_vocabulary)
+        parts = {name: splits.lines(name) for name in splits.pairs}
+        message = overlap_warning(Dataset(parts, path=str(run.data)), splits.task.open_vocabulary, scores.split)
     if message:
         warnings.warn(message, DataWarning, stacklevel=3)
 

@@ -10,6 +10,7 @@ would have stayed.
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from math import exp
@@ -21,7 +22,7 @@ import numpy as np
 from stepedit.data.dataset import load_splits
 from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import Pairs, Sequences
-from stepedit.errors import UserError
+from stepedit.errors import DataWarning, UserError
 from stepedit.evaluation import clean
 from stepedit.evaluation.clean import CleanRates
 from stepedit.evaluation.edit_metrics import EditCounts
@@ -97,7 +98,11 @@ def tune(
         "f0.5": counts.f_score(),
         "split": "val",
     }
-    write_json(path / model_folder.TUNED, value | _clean_facts(found.clean, clean_text))
+    try:
+        write_json(path / model_folder.TUNED, value | _clean_facts(found.clean, clean_text))
+    except OSError as error:
+        message = f"{path} cannot be written ({error.strerror}); the threshold is shown, but not stored"
+        warnings.warn(message, DataWarning, stacklevel=2)
     return choices, found
 
 
@@ -122,8 +127,8 @@ def safest(editor: Editor, choices: list[Choice], clean_text: CleanText) -> Choi
     if index == len(choices):
         rates = measured[choices[-1].min_confidence]
         raise UserError(
-            f"no threshold leaves the clean text alone: at {choices[-1].min_confidence:.4g}, the highest, "
-            f"{rates.word_rate:.2%} of its words and {rates.line_rate:.2%} of its lines are changed"
+            f"no threshold leaves the clean text alone: at {choices[-1].min_confidence:.4g}, the highest confidence on "
+            f"validation, {rates.word_rate:.2%} of its words and {rates.line_rate:.2%} of its lines are changed"
         )
     return replace(choices[index], clean=measured[choices[index].min_confidence])
 

@@ -15,7 +15,14 @@ from stepedit.evaluation.scores import RunScores, read_scores
 from stepedit.experiments.executors import LOG
 from stepedit.experiments.grid import PAPER_METHODS, PAPER_TASKS
 from stepedit.files import read_json
-from stepedit.inference.model_folder import CONFIG, make_task, read_config, read_metrics, user_task_args
+from stepedit.inference.model_folder import (
+    CONFIG,
+    make_task,
+    read_config,
+    read_metrics,
+    require_model,
+    user_task_args,
+)
 from stepedit.registry import METHODS, TASKS
 from stepedit.training.request import preset_values, task_defaults
 
@@ -202,6 +209,7 @@ def _data_of(run: RunConfig) -> str:
 def _read(folder: Path) -> FinishedRun:
     run, scores = read_config(folder), read_scores(folder)
     if scores is None:
+        require_model(folder)
         raise DataError(f"{folder}: not scored on test yet; run `stepedit evaluate {folder}`")
     if not scores.training_finished:
         raise DataError(f"{folder}: was scored before its training had finished")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -146,7 +146,7 @@ A model of stepedit {__version__} for the task `{run.task}`{f" ({args})" if args
 
 def _card_notes(folder: Path) -> str:
     """Return the sections of a model card that somebody wrote: where data and words are from, and their licenses."""
-    card = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).exists() else ""
+    card = (folder / CARD).read_text(encoding="utf-8", errors="replace") if (folder / CARD).exists() else ""
     written, _, _ = card.partition(OPTIONS)
     start = written.find("\n## ") + 1
     return f"{written[start:].strip()}\n\n" if start else ""
@@ -300,14 +300,16 @@ def read_facts(path: Path, missing_ok: bool = True) -> dict[str, Any]:
 
     try:
         with safe_open(path, framework="numpy") as file:
-            facts: dict[str, Any] = json.loads((file.metadata() or {}).get("facts", "{}"))
-            return facts
+            facts = json.loads((file.metadata() or {}).get("facts", "{}"))
     except FileNotFoundError:
         if missing_ok:
             return {}
         raise DataError(f"{path}: no such file") from None
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+    except (SafetensorError, ValueError, RecursionError, OSError) as error:
         raise DataError(f"{path}: damaged ({error})") from None
+    if not isinstance(facts, dict):
+        raise DataError(f"{path}: damaged (its facts are no object)")
+    return facts
 
 
 def export(folder: Path, out: Path, dtype: str | None = None) -> int:
@@ -380,7 +382,8 @@ def is_exported(folder: Path) -> bool:
 
 def is_finished(folder: Path) -> bool:
     """Whether a run was trained to its end."""
-    return is_exported(folder) or bool(read_facts(folder / CHECKPOINT).get("state", {}).get("finished"))
+    state = read_facts(folder / CHECKPOINT).get("state")
+    return is_exported(folder) or (isinstance(state, dict) and bool(state.get("finished")))
 
 
 def read_tuned(folder: Path) -> float:
@@ -411,6 +414,15 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS
     try:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
-    except (json.JSONDecodeError, UnicodeDecodeError):
+        reports = [json.loads(line) for line in lines]
+    except (ValueError, RecursionError):  # also bytes that are not UTF-8, huge integers, deep brackets
         raise DataError(f"{path}: damaged") from None
+    if not all(isinstance(report, dict) and _is_report(report) for report in reports):
+        raise DataError(f"{path}: damaged (a line that is not a validation)")
+    return reports
+
+
+def _is_report(values: Mapping[str, Any]) -> bool:
+    """Whether a line of validations has numbers where others rely on them."""
+    numbers = all(isinstance(values.get(name), int | float) for name in ("epoch", "step", "seconds"))
+    return numbers and isinstance(values.get("metrics"), dict)

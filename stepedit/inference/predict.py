@@ -80,8 +80,10 @@ def _intact(row: Sequence[int], outcome: Outcome, decoding: Decoding, vocabulary
 
 def kept(part: Segment, keep: Keep, vocabulary: Vocabulary) -> Segment:
     """Return a segment that is not edited if it is a word that stays; what is not in the list may be a name."""
-    stays = part.is_word and part.editable and (part.is_name or vocabulary.text(part.tokens) in keep)
-    return part._replace(editable=False) if stays else part
+    if not (part.is_word and part.editable):
+        return part
+    word = vocabulary.text(part.tokens)
+    return part._replace(editable=not (part.is_name or word in keep or keep.is_foreign(word)))
 
 
 def _to_known(part: Segment, outcome: Outcome, keep: Keep, vocabulary: Vocabulary, min_confidence: float) -> Outcome:

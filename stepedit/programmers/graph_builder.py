@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 
+from stepedit.errors import UserError
+
 OPSET = 20
 MAX_INT8, ZERO_POINT, TINY = 127, 128, 1e-9
 TYPES = {
@@ -224,7 +226,11 @@ class GraphBuilder:
         dtype = "float32" if self.dtype == "int8" else self.dtype  # the few that are no matrices
         array = np.asarray(self.weights[name], np.float32)
         array = np.ascontiguousarray(array.T) if transposed else array
-        self.initializers[key] = numpy_helper.from_array(array.astype(dtype), key)
+        with np.errstate(over="ignore"):
+            stored = array.astype(dtype)
+        if not np.isfinite(stored).all():
+            raise UserError(f"a weight of {name} is too large for {dtype}; use --dtype float32")
+        self.initializers[key] = numpy_helper.from_array(stored, key)
         return Value(self, key) if dtype == "float32" else Value(self, key).cast("float32")
 
     def is_quantized(self, name: str) -> bool:

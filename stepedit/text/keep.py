@@ -1,7 +1,7 @@
 """Words that stay: a list of right words that comes with a model.
 
 Where a text is edited word by word, a word of the list is not edited, and another word is only changed to one of the
-list. A word that is not in it but written like a name stays, too.
+list. A word that is not in it but written like a name, or with accents beside a list of plain letters, stays, too.
 
 The file is plain text, one word a line, whatever its case; a line that begins with `#` is a comment. It may be
 compressed with gzip.
@@ -18,6 +18,7 @@ from stepedit.errors import DataError
 from stepedit.text import tokenization
 
 POSSESSIVE = "'s"
+PLAIN_SHARE = 0.9  # of a list's words without accents or other letters beyond ASCII, so that others are foreign to it
 MAX_BYTES = 1 << 25  # of a file of words, unpacked
 
 
@@ -26,6 +27,7 @@ class Keep:
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = frozenset(_normalized(word) for word in words)
+        self.is_plain = sum(map(str.isascii, self.words)) > PLAIN_SHARE * len(self.words)
 
     @classmethod
     def read(cls, path: Path) -> Keep:
@@ -40,6 +42,10 @@ class Keep:
             return False
         found = _normalized(word)
         return found in self.words or found.removesuffix(POSSESSIVE) in self.words
+
+    def is_foreign(self, word: str) -> bool:
+        """Whether a word has letters that the words of this list hardly have: `über` beside English words."""
+        return self.is_plain and not _normalized(word).isascii()
 
     def has_all(self, text: str) -> bool:
         """Whether each word of a text belongs to the list; words are what stands between spaces."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import repeat
 from math import log1p
@@ -95,6 +96,8 @@ def _count(where: str, parts: list[str]) -> int | None:
             raise DataError(f"{where}: a count is written after a space: {word} {count}")
         return None
     if not parts[1].isdecimal():
+        if re.fullmatch(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?", parts[1]):
+            raise DataError(f"{where}: the count {shown(parts[1])} is not a whole number")
         return None
     if len(parts[1]) > len(str(MAX_COUNT)) or int(parts[1]) > MAX_COUNT:
         raise DataError(f"{where}: the count {shown(parts[1])} is larger than {MAX_COUNT:,}")

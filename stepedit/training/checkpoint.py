@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from stepedit.editing.sequences import PAD, Pairs, Sequences
+from stepedit.errors import DataError
 from stepedit.files import write_atomic
 from stepedit.inference.model_folder import METRICS, Tensors, read_metrics
 
@@ -84,6 +87,16 @@ def unpack_pairs(tensors: Tensors) -> Pairs:
 def with_prefix(tensors: Tensors, prefix: str) -> Tensors:
     """Return the tensors whose names start with a prefix, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def unpack_facts(path: Path, facts: Mapping[str, Any]) -> tuple[TrainerState, int]:
+    """Return where a run stood, and the epoch of its buffer; DataError if a checkpoint does not say."""
+    state, buffer_epoch = facts.get("state"), facts.get("buffer_epoch")
+    if isinstance(state, dict) and isinstance(buffer_epoch, int):
+        with suppress(TypeError):  # another field
+            if all(isinstance(value, int | float) for value in state.values()):
+                return TrainerState(**state), buffer_epoch
+    raise DataError(f"{path}: damaged (it does not say where the run stood)")
 
 
 def append_report(folder: Path, report: Report) -> None:

@@ -167,6 +167,8 @@ def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
     others |= {"data": _same_path(others["data"], run.data)} if "data" in others else {}
     others |= _same_paths(_target_files(others), run.target_file or ())
     task = TASKS[run.task].from_args(run.task_args | args)
+    if "encoder" in training and run.training.encoder is None:
+        raise UserError(f"a run is resumed with its own options, and it has no encoder, not {training['encoder']}")
     training |= {"encoder": _same_path(training["encoder"], run.training.encoder)} if "encoder" in training else {}
     config = checked(TrainingConfig, run.training.model_dump() | training)
     return checked(RunConfig, run.model_dump() | {"training": config, "task_args": asdict(task)} | others)  # type: ignore[call-overload]
@@ -174,7 +176,7 @@ def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
 
 def _same_path(given: str | Path, own: str | None) -> str | None:
     """Return the run's own path if this is another way to write it."""
-    return own if own is not None and Path(given).absolute() == Path(own).absolute() else str(given)
+    return own if own is not None and Path(given).resolve() == Path(own).resolve() else str(given)
 
 
 def _same_paths(given: Mapping[str, tuple[str, ...]], own: tuple[str, ...]) -> dict[str, tuple[str | None, ...]]:

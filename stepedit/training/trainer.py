@@ -335,8 +335,8 @@ class Trainer:
         if self.average is not self.net:
             load_weights(self.average, average, path)
         checkpoint.unpack_optimizers(self.optimizers, optimizers)
-        self.buffer = SelfTrainingBuffer(checkpoint.unpack_pairs(buffer), facts["buffer_epoch"])
-        self.state = TrainerState(**facts["state"])
+        self.state, buffer_epoch = checkpoint.unpack_facts(path, facts)
+        self.buffer = SelfTrainingBuffer(checkpoint.unpack_pairs(buffer), buffer_epoch)
         self.pacer.start_timing()
         self.pacer.plan(self.state)
         if self.rank == 0:

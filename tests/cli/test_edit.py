@@ -62,3 +62,17 @@ def test_states_without_json_are_refused() -> None:
     made = subprocess.run([*COMMAND, "aor", RIGHT, "--states"], capture_output=True, text=True, check=False)
     assert (made.returncode, made.stderr.count("\n")) == (2, 1)
     assert "--states is for --json" in made.stderr
+
+
+def test_a_text_may_begin_with_a_dash_and_have_no_space() -> None:
+    assert edit("spelling", "-teh", "--trace", "-a").stdout.splitlines()[-1] == "-a"
+    assert edit("spelling", "--min-confidence", "1", "-teh").stdout == "-teh\n"
+    assert edit("spelling", "--", "--teh").stdout.startswith("--")
+    for arguments, message in (
+        (["spelling", "--teh"], "put -- before a text that begins with two dashes"),
+        (["spelling", "--min-confidence", "-1", "x"], "--min-confidence: must be at least 0, not -1"),
+        (["punctuation", "--keep", "- my list.txt", "x"], "- my list.txt: no such file"),
+    ):
+        made = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+        assert (made.returncode, made.stderr.count("\n")) == (2, 1)
+        assert message in made.stderr

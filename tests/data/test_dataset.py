@@ -341,7 +341,9 @@ def test_blank_lines_of_parallel_files_stay_aligned(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("header", ["input,output", "Wrong,Right", "text,label", "Source,Target"])
+@pytest.mark.parametrize(
+    "header", ["input,output", "Wrong,Right", "text,label", "Source,Target", "source_text,target-text"]
+)
 def test_a_row_that_looks_like_a_header_is_a_pair_with_a_warning(header: str, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text(f"{header}\na,b\n")
     first, second = header.split(",")
@@ -351,7 +353,9 @@ def test_a_row_that_looks_like_a_header_is_a_pair_with_a_warning(header: str, tm
 
 
 def test_an_ordinary_first_row_gets_no_warning(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("inputt,input\na,b\n")
+    (tmp_path / "p.csv").write_text("inputt,input\na,b\n!,?\n")
+    assert len(dataset.read(tmp_path / "p.csv").splits["all"]) == 3
+    (tmp_path / "p.csv").write_text("!,?\na,b\n")
     assert len(dataset.read(tmp_path / "p.csv").splits["all"]) == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepedit.data.dataset import split_by_family
+from stepedit.data.dataset import Dataset, overlap_warning, split_by_family
 from stepedit.data.families import MAX_SHARE, MIN_LIMIT, families, overlap
 from stepedit.data.readers import Lines
 from stepedit.errors import DataError
@@ -94,3 +94,13 @@ def test_overlap_counts_sources_targets_and_families_that_are_in_train() -> None
     assert (found.pairs, found.sources, found.targets, found.families) == (4, 1, 1, 3)
     assert overlap(train, other, text=False).families == 0
     assert not overlap(train, lines_of(("wierd", "weird")))
+
+
+def test_test_pairs_that_are_in_val_are_warned_about_too() -> None:
+    same, other = lines_of(("a cat", "the cat"), ("a dog", "the dog")), lines_of(("x y", "x z"))
+    data = Dataset({"train": other, "val": same, "test": same}, path="d")
+    assert overlap_warning(data, text=True) == (
+        "d: of 2 test pairs 2 share a source, 2 share a target, 2 share a family with val"
+    )
+    assert overlap_warning(data, text=True, scored="val") is None
+    assert overlap_warning(Dataset({"train": same, "val": other, "test": same}, path="d"), True, "test") is not None

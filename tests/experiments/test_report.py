@@ -162,6 +162,10 @@ def test_folders_that_cannot_be_used_are_named_and_the_others_are_shown(runs: Pa
     (runs / "half" / "scores-test.json").write_text('{"task": "aor"')
     write_run(runs / "unscored", 0.5, seed=9)
     (runs / "unscored" / "scores-test.json").unlink()
+    (runs / "unscored" / "model.onnx").touch()
+    write_run(runs / "begun", 0.5, seed=13)
+    (runs / "begun" / "scores-test.json").unlink()
+    (runs / "begun" / "metrics.jsonl").unlink()
     write_run(runs / "early", 0.5, seed=10)
     early = json.loads((runs / "early" / "scores-test.json").read_text())
     (runs / "early" / "scores-test.json").write_text(json.dumps({**early, "training_finished": False}))
@@ -174,7 +178,8 @@ def test_folders_that_cannot_be_used_are_named_and_the_others_are_shown(runs: Pa
     (runs / "nothing" / "log.txt").write_text("no room\n")
     results = collect(runs)
     problems = "\n".join(results.problems)
-    assert len(results.problems) == 8
+    assert len(results.problems) == 9
+    assert f"{runs / 'begun'}: no validation yet" in problems
     assert "was scored before its training had finished" in problems
     assert "nothing: failed; see log.txt" in problems
     assert "it was written by another version" in problems

@@ -11,12 +11,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import save_file
 
 from stepedit import train
 from stepedit.errors import DataError
 from stepedit.inference import model_folder
 from stepedit.inference.editor import Editor
 from stepedit.inference.onnx_runtime import GRAPH_FORMAT
+from stepedit.training import checkpoint
 
 LOAD = """
 import resource, sys, time
@@ -180,3 +182,34 @@ def test_hostile_json_is_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(DataError, match="damaged"):
         Editor.load(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, "9" * 6_000, "3", "{}", '{"step": null, "epoch": 1, "seconds": 1}'])
+def test_damaged_validations_are_one_line(line: str, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match=r"metrics\.jsonl: damaged"):
+        model_folder.read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize("facts", ["[" * 100_000, "9" * 6_000, "[]", '"x"'])
+def test_damaged_facts_of_tensors_are_one_line(facts: str, tmp_path: Path) -> None:
+    save_file({"w": np.zeros(2, np.float32)}, tmp_path / "checkpoint.safetensors", {"facts": facts})
+    with pytest.raises(DataError, match=r"checkpoint\.safetensors: damaged"):
+        model_folder.read_tensors(tmp_path / "checkpoint.safetensors")
+    with pytest.raises(DataError, match=r"checkpoint\.safetensors: damaged"):
+        model_folder.is_finished(tmp_path)
+
+
+@pytest.mark.parametrize("state", ["x", [], {"step": "1"}, {"steps": 1}, {"step": None}, None])
+def test_a_checkpoint_that_does_not_say_where_the_run_stood_is_refused(state: object, tmp_path: Path) -> None:
+    facts = {"state": state, "buffer_epoch": -1}
+    save_file({"w": np.zeros(2, np.float32)}, tmp_path / "checkpoint.safetensors", {"facts": json.dumps(facts)})
+    assert not model_folder.is_finished(tmp_path)
+    with pytest.raises(DataError, match="it does not say where the run stood"):
+        checkpoint.unpack_facts(tmp_path / "checkpoint.safetensors", facts)
+
+
+def test_a_card_that_is_not_utf8_is_no_reason_to_fail(trained: Path, tmp_path: Path) -> None:
+    folder = copied(trained, tmp_path / "run", lambda config: None, graph=True)
+    (folder / "README.md").write_bytes(b"\xff\xfe## x")
+    assert model_folder.export(folder, tmp_path / "out") > 0

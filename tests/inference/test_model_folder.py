@@ -83,9 +83,11 @@ def test_any_other_threshold_is_damaged(content: str, tmp_path: Path) -> None:
 
 def test_an_incomplete_last_validation_is_ignored_and_other_damage_is_not(tmp_path: Path) -> None:
     assert model_folder.read_metrics(tmp_path) == []
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
-    assert model_folder.read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    reports = [{"epoch": step, "step": step, "seconds": 1.5, "metrics": {}} for step in (1, 2)]
+    one, two = map(json.dumps, reports)
+    (tmp_path / "metrics.jsonl").write_text(f'{one}\n{two}\n{{"st')
+    assert model_folder.read_metrics(tmp_path) == reports
+    (tmp_path / "metrics.jsonl").write_text(f'{one}\n{{"st\n{two}\n')
     with pytest.raises(DataError, match="damaged"):
         model_folder.read_metrics(tmp_path)
 

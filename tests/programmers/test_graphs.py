@@ -216,3 +216,13 @@ def test_a_programmer_without_a_graph_says_so() -> None:
     method = METHODS["recurrence"](TASKS["aor"].from_args({}))
     with pytest.raises(UserError, match="has no graph"):
         Programmer.graph(method, TrainingConfig(programmer="other"), {}, "float32")
+
+
+def test_a_weight_that_float16_does_not_hold_is_refused(tmp_path: Path) -> None:
+    made, net, _ = make(tmp_path, "pointer", KINDS[0], "recurrence", "aor")
+    config, weights = TrainingConfig(hidden_size=16, num_heads=2, num_layers=2), weights_of(net)
+    name = next(name for name in weights if name.endswith(".bias"))
+    weights[name] = np.full_like(weights[name], 1e6)
+    assert PROGRAMMERS["pointer"].graph(made, config, weights, "float32")
+    with pytest.raises(UserError, match=f"a weight of {name} is too large for float16; use --dtype float32"):
+        PROGRAMMERS["pointer"].graph(made, config, weights, "float16")

@@ -37,3 +37,12 @@ def test_a_damaged_or_empty_file_is_reported(tmp_path: Path, content: bytes) -> 
     (tmp_path / "keep").write_bytes(content)
     with pytest.raises(DataError, match="keep: "):
         Keep.read(tmp_path / "keep")
+
+
+def test_letters_that_a_list_hardly_has_are_foreign_to_it() -> None:
+    english = Keep([*(f"word{'s' * count}" for count in range(1, 30)), "café"])
+    assert [english.is_foreign(word) for word in ("über", "word", "wrod", "don’t", "café")] == [
+        *(True, False, False, False),
+        True,
+    ]
+    assert not Keep(["слово", "дім"]).is_foreign("слва")

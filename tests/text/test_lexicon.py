@@ -47,6 +47,8 @@ def test_log_frequencies_have_mean_zero_and_a_missing_count_is_named(tmp_path: P
         ("of 3\nthe " + "9" * 400 + "\n", ":2: the count '9999"),
         ("the " + "9" * 5000 + "\n", ":1: the count '9999"),
         ("the,5\nof,3\n", ":1: a count is written after a space: the 5"),
+        ("the 5.5\nof 3\n", ":1: the count '5.5' is not a whole number"),
+        ("the -5\n", ":1: the count '-5' is not a whole number"),
     ],
 )
 def test_a_count_that_cannot_be_meant_is_refused(content: str, message: str, tmp_path: Path) -> None:

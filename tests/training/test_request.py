@@ -10,7 +10,7 @@ from stepedit.cli.arguments import parse_pairs
 from stepedit.config import TrainingConfig
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import training_command
-from stepedit.training.request import resolve
+from stepedit.training.request import extended, resolve
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,17 @@ def test_the_default_mode_is_the_recommended_one(values: dict[str, str], mode: s
 def test_options_that_would_have_no_effect_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}$"):
         resolve({"task": "text", "max_epochs": 1, **values})
+
+
+def test_a_run_is_resumed_with_its_own_data_however_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}x\t{word}\n" for word in "abcdefghijklmnopqrst"))
+    run = resolve({"task": "text", "data": str(tmp_path / "pairs.tsv"), "max_epochs": 3}).config(3, 1, 1)
+    monkeypatch.chdir(tmp_path / "here")
+    assert extended(run, {"data": "../pairs.tsv", "max_epochs": 4}).max_epochs == 4
+    with pytest.raises(UserError, match=r"data is .*pairs\.tsv, not pairs\.tsv"):
+        extended(run, {"data": "pairs.tsv"})
+    with pytest.raises(UserError, match="it has no encoder, not roberta-base"):
+        extended(run, {"encoder": "roberta-base"})
