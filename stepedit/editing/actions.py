@@ -19,7 +19,7 @@ This module reads an action for one state; the interpreter does the same for bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
@@ -81,6 +81,7 @@ class Template:
     copies: bool = False  # whether an action may also insert any token of the text
     num_rules: int = 0  # affix rules that a transformation may use
     rules_between: RulesBetween | None = field(default=None, compare=False)
+    marks: Mapping[int, str] = field(default_factory=dict, compare=False)  # tokens that do not stand beside their like
 
     def __post_init__(self) -> None:
         if "operation" not in self.fields and len(self.operations) != 1:
@@ -117,6 +118,13 @@ class Template:
             case Operation.SWAP if no_token and 0 <= start < size - 1:
                 return Edit(start, start + 2, (state[start + 1], state[start]))
         return None
+
+    def repeats(self, edit: Edit[int], state: Sequence[int]) -> bool:
+        """Whether an edit puts a mark beside the same mark: a second comma behind a comma."""
+        if len(edit.tokens) != 1 or (mark := self.marks.get(edit.tokens[0])) is None:
+            return False
+        beside = *state[max(0, edit.start - 1) : edit.start], *state[edit.stop : edit.stop + 1]
+        return any(self.marks.get(token) == mark for token in beside)
 
     def operation_of(self, edit: Edit[int]) -> Operation:
         """Return the operation that makes an edit, from the edit's form; a word form is a substitution here."""

@@ -25,7 +25,7 @@ from stepedit.editing.interpreter import FloatArray, Prediction, operations_of, 
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import DataError, UserError, shown
 from stepedit.inference.parts import Parts
-from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms, without_repeats
 from stepedit.methods.base import START, Method, Policy
 from stepedit.text.subwords import SubwordReader, SubwordTokenizer
 from stepedit.text.vocabulary import Vocabulary
@@ -212,7 +212,10 @@ class PointerPolicy:
     def _candidates(self, texts: Sequences, k: int) -> Candidates:
         found = self.graph.parts.map(partial(self._top_k, k=k), texts)
         whole = found[0] if len(found) == 1 else Candidates(*map(np.concatenate, zip(*found, strict=True)))
-        return whole if self.forms is None else by_probability(with_forms(whole, texts, self.template, self.forms))
+        if self.forms is None and not self.template.marks:
+            return whole
+        formed = with_forms(whole, texts, self.template, self.forms)
+        return by_probability(without_repeats(formed, texts, self.template))
 
     def _top_k(self, texts: Sequences, k: int) -> Candidates:
         """Return k actions of each text of a part; a graph may have fewer, the others are impossible."""

@@ -1,4 +1,5 @@
-"""From what a pointer predicts to the next action: affix rules become word forms, and DONE has to be probable enough.
+"""From what a pointer predicts to the next action: affix rules become word forms, no mark is put beside the same mark,
+and DONE has to be probable enough.
 
 Shapes: B texts, K actions of each, F fields.
 """
@@ -52,6 +53,26 @@ def with_forms(candidates: Candidates, texts: Sequences, template: Template, for
     actions_BKF[rows, columns, token] = [(form or 0) * 4 + TOKEN for form in made]
     possible_BK[rows, columns] = [form is not None for form in made]
     return candidates._replace(actions=actions_BKF).where(possible_BK)
+
+
+def without_repeats(candidates: Candidates, texts: Sequences, template: Template) -> Candidates:
+    """Return the actions with -inf for those that put a mark beside the same mark; DONE if there is no other."""
+    if not template.marks:
+        return candidates
+    symbols_BK = candidates.actions[:, :, template.fields.index("token")]
+    maybe_BK = (symbols_BK & 3 == TOKEN) & np.isin(symbols_BK >> 2, list(template.marks))
+    if not maybe_BK.any():
+        return candidates
+    rows, possible_BK = texts.rows(), np.ones(maybe_BK.shape, np.bool_)
+    for row, column in zip(*(part.tolist() for part in maybe_BK.nonzero()), strict=True):
+        edit = template.edit(candidates.actions[row, column].tolist(), rows[row])
+        possible_BK[row, column] = edit is None or not template.repeats(edit, rows[row])
+    if possible_BK.all():
+        return candidates
+    actions_BKF, (_, log_probs, confidences) = candidates.actions.copy(), candidates.where(possible_BK)
+    nothing_B = (log_probs == -np.inf).all(1)
+    actions_BKF[nothing_B, 0], log_probs[nothing_B, 0], confidences[nothing_B, 0] = DONE, 0.0, 0.0
+    return Candidates(actions_BKF, log_probs, confidences)
 
 
 def by_probability(candidates: Candidates) -> Candidates:

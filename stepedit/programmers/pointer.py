@@ -28,7 +28,7 @@ from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import WIDTH
-from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms, without_repeats
 from stepedit.methods.base import Method, Policy
 from stepedit.programmers.action_decoding import action_fields, most_probable_actions
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
@@ -214,7 +214,8 @@ class Pointer(PointerNetwork):
         """Return the most probable actions with their word forms."""
         found = (part.cpu().numpy() for part in most_probable_actions(self, read, ids_BT, lengths_B, k))
         texts = Sequences(ids_BT.cpu().numpy(), lengths_B.cpu().numpy())
-        return by_probability(with_forms(Candidates(*found), texts, self.template, self.forms))
+        formed = with_forms(Candidates(*found), texts, self.template, self.forms)
+        return by_probability(without_repeats(formed, texts, self.template))
 
     @torch.inference_mode()
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:

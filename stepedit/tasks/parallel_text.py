@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 from unicodedata import combining
 
@@ -51,7 +51,13 @@ MAX_WHOLE, MAX_CELLS = 4096, 1 << 25  # tokens of a line that is scored as a who
 MAX_KNOWN, MAX_INSERTABLE = 20_000, 8_000  # tokens
 MIN_COUNT, MANY_PAIRS = 2, 1_000  # occurrences of a known token; pairs from which the same holds for insertable ones
 MAX_EDITS = 32
-MAX_TARGET, MAX_TOKENS, MAX_AFFIX_RULES = 4096, 100_000, 1_000  # what a downloaded configuration may ask for
+DOUBLED_SHARE = 0.005  # of a mark's occurrences, if it does not stand beside another one
+MAX_TARGET, MAX_TOKENS, MAX_AFFIX_RULES, MAX_MARKS = (
+    4096,
+    100_000,
+    1_000,
+    1_000,
+)  # what a downloaded configuration may ask for
 WORD_SHARE = 0.95  # of the texts that are single words, from which texts are edited word by word
 UNK_RATE = 0.1  # of known tokens
 HYPHENS = ("-", "\u2010", "\u2011")
@@ -75,6 +81,9 @@ class ParallelText(Task):
     insertable_tokens: Tokens = LETTERS  # a subset of the known ones
     spans: bool = False  # whether a run of tokens is deleted or replaced in one edit
     max_rules: Annotated[int, Field(ge=0, le=MAX_AFFIX_RULES)] = 0
+    single_marks: Annotated[
+        tuple[str, ...], Field(max_length=MAX_MARKS)
+    ] = ()  # that targets do not have twice in a row
     affix_rules: Annotated[tuple[str, ...], Field(max_length=MAX_AFFIX_RULES)] = ()
     spelled: bool = False  # whether networks see the characters that words begin and end with
 
@@ -87,7 +96,8 @@ class ParallelText(Task):
     independent_edits: ClassVar[bool] = True
     open_vocabulary: ClassVar[bool] = True
     fitted_args: ClassVar[frozenset[str]] = frozenset(
-        {"window", "max_target_length", "max_window_edits", "known_tokens", "insertable_tokens", "affix_rules"}
+        {"window", "max_target_length", "max_window_edits", "known_tokens", "insertable_tokens"}
+        | {"single_marks", "affix_rules"}
     )
 
     def __post_init__(self) -> None:
@@ -139,6 +149,7 @@ class ParallelText(Task):
             max_window_edits=max(4, min(MAX_EDITS, int(scripts.counts.max()))),
             known_tokens=tuple(dict.fromkeys([*signs, *known, *frequent])),
             insertable_tokens=tuple(dict.fromkeys([*signs, *frequent])),
+            single_marks=_single_marks(frequent, [target for _, target in parts]) if by_word else (),
         )
 
     @cached_property
@@ -181,6 +192,11 @@ class ParallelText(Task):
             copies=True,
             num_rules=len(self.affix_rules),
             rules_between=forms.rules_between if forms else None,
+            marks={
+                index: mark
+                for index, token in enumerate(self.vocabulary.tokens)
+                if (mark := token.removeprefix(" ")) in self.single_marks
+            },
         )
 
     def word_forms(self, vocabulary: Vocabulary) -> WordForms | None:
@@ -434,6 +450,17 @@ def _segmentation(sources: Sequence[str], targets: Sequence[str], args: Mapping[
         return "line"
     single = sum(len(text.split()) <= 1 for texts in (sources, targets) for text in texts)
     return "word" if single >= WORD_SHARE * (len(sources) + len(targets)) else "line"
+
+
+def _single_marks(insertable: Iterable[str], targets: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return the punctuation marks that targets hardly ever have twice in a row, with or without a space between."""
+    marks = {mark for token in insertable if len(mark := token.removeprefix(" ")) == 1 and not mark.isalnum()}
+    found, doubled = Counter[str](), Counter[str]()
+    for target in targets:
+        row = [token.removeprefix(" ") for token in target]
+        found.update(row)
+        doubled.update(one for one, other in pairwise(row) if one == other)
+    return tuple(sorted(mark for mark in marks if not mark.isspace() and doubled[mark] <= DOUBLED_SHARE * found[mark]))
 
 
 def _frequent(tokens: Iterable[str], limit: int, min_count: int) -> list[str]:

@@ -1,13 +1,15 @@
 """From a pointer's predictions to the next action: word forms, their order, and when DONE is probable enough."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from stepedit.editing.actions import DONE, RULE, symbol
 from stepedit.editing.interpreter import FloatArray
 from stepedit.editing.sequences import IntArray, Sequences
-from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
-from tests.editing.templates import DELETE, POSITION, SUBSTITUTE, TEMPLATES, TOKEN, TRANSFORM
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms, without_repeats
+from tests.editing.templates import DELETE, INSERT, POSITION, SUBSTITUTE, TEMPLATES, TOKEN, TRANSFORM
 
 TEXTS = Sequences.from_rows([[4, 5, 9], [8]])
 LOGS = np.log([[0.4, 0.3, 0.2], [0.6, 0.3, 0.1]])
@@ -107,3 +109,30 @@ def test_an_edit_that_comes_first_is_made_however_improbable_and_a_single_action
     assert next_actions(candidates(half_done, np.log([[0.3, 0.2]])), True)[0].tolist() == [half_done[0, 0].tolist()]
     done = np.array([[[DONE, DONE]]])
     assert next_actions(candidates(done, np.log([[0.3]])), True)[0].tolist() == [[DONE, DONE]]
+
+
+@pytest.mark.parametrize(
+    ("action", "possible"),
+    [
+        ([INSERT, POSITION(2), POSITION(2), TOKEN(5)], False),  # 4 5 5 9
+        ([INSERT, POSITION(1), POSITION(1), TOKEN(5)], False),  # 4 5 5 9
+        ([INSERT, POSITION(2), POSITION(2), TOKEN(6)], False),  # the same mark with a space before it
+        ([INSERT, POSITION(3), POSITION(3), TOKEN(5)], True),  # 4 5 9 5
+        ([INSERT, POSITION(1), POSITION(1), TOKEN(4)], True),  # 4 4 5 9: not a mark
+        (substitute(0, 5), False),
+        (substitute(1, 5), True),
+        (substitute(2, 6), False),
+    ],
+)
+def test_a_mark_is_not_put_beside_the_same_mark(action: list[int], possible: bool) -> None:
+    template = replace(TEMPLATES["all"], tokens=frozenset({4, 5, 6, 9}), marks={5: ",", 6: ","})
+    other = [DELETE, POSITION(0), POSITION(0), POSITION(0)]
+    found = without_repeats(candidates(np.array([[action, other]] * 2), LOGS[:, :2]), TEXTS.take([0, 0]), template)
+    assert (
+        np.isfinite(found.log_probs[:, 0]).tolist() == np.isfinite(found.confidences[:, 0]).tolist() == [possible] * 2
+    )
+    assert np.array_equal(found.log_probs[:, 1], LOGS[:, 1])
+    assert by_probability(found).actions[0, 0].tolist() == (action if possible else other)
+    alone = without_repeats(candidates(np.array([[action]]), LOGS[:1, :1]), TEXTS.take([0]), template)
+    assert next_actions(alone, order_free=False)[0].tolist() == [action if possible else [DONE] * 4]
+    assert without_repeats(alone, TEXTS.take([0]), TEMPLATES["all"]) is alone

@@ -411,6 +411,17 @@ def test_insertable_tokens_are_learned_from_the_pairs_and_other_pairs_are_not_ex
     assert TASKS["text"] is ParallelText
 
 
+def test_marks_that_targets_do_not_double_are_not_doubled() -> None:
+    sources = [f"now word{index} and" for index in range(400)]
+    targets = [f"now, word{index}... and" for index in range(400)]
+    task = ParallelText.for_data([*sources, "a b"], [*targets, "a,, b"], {"level": "word"})
+    assert task.single_marks == (",",), "one in 400 is chance, and three full stops are not"
+    comma, stop = task.vocabulary.ids([",", "."])
+    assert task.template.marks[comma] == ","
+    assert stop not in task.template.marks
+    assert ParallelText.for_data(sources, targets, {"level": "char"}).single_marks == ()
+
+
 def test_inspect_says_how_much_affix_rules_add(tmp_path: Path) -> None:
     path = tmp_path / "forms.tsv"
     path.write_text("".join(f"they {word}\tthey {word}ed\n" for word in random_words(1_500)))
