@@ -78,8 +78,9 @@ def test_pairs_that_were_trained_on_are_counted_and_warned_about(tmp_path: Path)
 
 
 def test_the_pairs_that_self_training_found_are_among_those_trained_on(tmp_path: Path) -> None:
-    options = {"length": 4, "num_examples": 600, "hidden_size": 32, "num_heads": 4, "num_layers": 2, "batch_size": 64}
-    options |= {"task": "aor", "mode": "self-training", "max_epochs": 30, "eval_every": 30, "threads": 1}
+    options = {"numbers": 6, "length": 4, "num_examples": 300, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
+    options |= {"batch_size": 16, "learning_rate": 0.005, "threads": 1}
+    options |= {"task": "aor", "mode": "self-training", "max_epochs": 12, "eval_every": 12}
     with open_trainer(tmp_path / "r", options, False) as trainer:
         begun = read_trained_on(tmp_path / "r")
         list(trainer.fit())

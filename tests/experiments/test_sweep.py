@@ -194,7 +194,7 @@ def test_another_run_in_the_folder_is_not_overwritten(folder: Path) -> None:
     assert json.loads((other / "config.json").read_text())["seed"] == 9
 
 
-def wait_for(ready: Any, seconds: float = 90) -> None:
+def wait_for(ready: Any, seconds: float = 300) -> None:  # a busy machine is slow
     end = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < end, "waited too long"
@@ -244,14 +244,17 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 def test_a_cluster_gives_the_same_scores_although_a_worker_is_lost(folder: Path, cluster: str) -> None:
     out = folder / "cluster"
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command("--out", out, "--ray", cluster), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    wait_for(lambda: any(out.glob("*/metrics.jsonl")))
-    lost = [pid for pid in workers("ray::run_remotely") if is_descendant(pid)]  # not those of other clusters
-    assert lost
-    os.kill(lost[0], signal.SIGKILL)
-    output, errors = process.communicate(timeout=180)
+    ) as process:
+        try:
+            wait_for(lambda: any(out.glob("*/metrics.jsonl")))
+            lost = [pid for pid in workers("ray::run_remotely") if is_descendant(pid)]  # not those of other clusters
+            assert lost
+            os.kill(lost[0], signal.SIGKILL)
+            output, errors = process.communicate(timeout=300)
+        finally:
+            process.kill()
     assert process.returncode == 0, output + errors
     assert scores(out) == scores(folder / "whole")
     for name in scores(out):
