@@ -185,15 +185,14 @@ class TrainingConfig(BaseModel):
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
+        shape = self.encoder_shape
+        if shape and (self.architecture, self.hidden_size) != ("transformer", shape.hidden_size):
+            size = f"hidden_size the encoder's, {shape.hidden_size}"
+            raise ValueError(f"with a pretrained encoder, architecture is transformer and {size}")
         if self.architecture == "transformer" and self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not divisible by num_heads {self.num_heads}")
         if self.architecture != "transformer" and self.bidirectional and self.hidden_size % 2:
             raise ValueError(f"hidden_size {self.hidden_size} is odd: the two directions share it")
-        if self.encoder_shape and (self.architecture, self.hidden_size) != (
-            "transformer",
-            self.encoder_shape.hidden_size,
-        ):
-            raise ValueError("with a pretrained encoder, architecture is transformer and hidden_size the encoder's")
         if self.encoder_shape and self.frozen_layers > self.encoder_shape.num_layers:
             raise ValueError(f"frozen_layers: the encoder has {self.encoder_shape.num_layers} layers")
         if self.edit_order == "any" and (self.programmer != "pointer" or self.oracle == "dynamic"):

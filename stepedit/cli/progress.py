@@ -71,15 +71,14 @@ def _training_bar(trainer: Trainer) -> Iterator[Callable[[int, float], None]]:
     if not screen.is_terminal and trainer.rank == 0:
         yield progress_lines(trainer.state)
         return
-    shown = "epoch {task.fields[epoch]}  loss {task.fields[loss]:.4f}  {task.fields[speed]:.1f} steps/s"
-    columns = (TextColumn(shown), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True, disable=trainer.rank > 0) as bar:
-        start = {"completed": trainer.state.step, "epoch": 0, "loss": float("nan"), "speed": 0.0}
-        work = bar.add_task("", total=trainer.state.total_steps or None, **start)  # type: ignore[arg-type]
+        work = bar.add_task("training", total=trainer.state.total_steps or None, completed=trainer.state.step)
 
         def show(step: int, loss: float) -> None:
             speed, total = step / max(trainer.state.seconds, 1e-9), trainer.state.total_steps or None
-            bar.update(work, completed=step, total=total, epoch=step // trainer.batches, loss=loss, speed=speed)
+            shown = f"epoch {step // trainer.batches}  loss {loss:.4f}  {speed:.1f} steps/s"
+            bar.update(work, completed=step, total=total, description=shown)
 
         yield show
 

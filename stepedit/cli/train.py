@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,11 +70,10 @@ def train(
     pairs = sys.stdin.buffer.read() if given.get("data") == "-" and not resume else None
     if pairs is not None:
         given["data"] = str(out / PAIRS)
-    with (
-        progress_bar("preparing data") as progress,
-        open_trainer(out, given, resume, progress, pairs) as trainer,
-        stopping_between_steps(trainer),
-    ):
+    with ExitStack() as stack:
+        with progress_bar("preparing data") as progress:
+            trainer = stack.enter_context(open_trainer(out, given, resume, progress, pairs))
+        stack.enter_context(stopping_between_steps(trainer))
         board = _tensorboard(out, trainer.state.step) if tensorboard and trainer.rank == 0 else None
         show_training(trainer, out, board)
 

@@ -38,18 +38,18 @@ def gleu(sources: Sequence[str], references: Sequence[Sequence[str]], prediction
     tables = [[statistics(source, each, text) for each in texts] for source, texts, text in rows]
     longest = max((max(row[:2]) for table in tables for row in table), default=0)
     score = partial(score_of_sums, orders=min(MAX_N, longest))
-    means_BK = np.array([np.mean(table, axis=0) for table in tables])
-    return float(np.mean(score(_draws(tables)))), *bootstrap(means_BK, score)
-
-
-def _draws(tables: Sequence[Sequence[Sequence[int]]]) -> FloatArray:
-    """Return sums (R, K) over all texts, each with a reference of its own; R is 1 if there is nothing to draw."""
     counts_B = np.array([len(table) for table in tables])
     flat, starts_B = np.array([row for table in tables for row in table], np.float64), np.cumsum(counts_B) - counts_B
     if counts_B.max() == 1:
-        return flat.sum(0, keepdims=True)
+        return float(score(flat.sum(0))), *bootstrap(flat, score)
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        """Return the sums (B, K) of each text with one of its references."""
+        return flat[starts_B + rng.integers(0, counts_B)]
+
     rng = np.random.default_rng(0)
-    return np.stack([flat[starts_B + rng.integers(0, counts_B)].sum(0) for _ in range(DRAWS)])
+    drawn_RK = np.stack([draw(rng).sum(0) for _ in range(DRAWS)])
+    return float(np.mean(score(drawn_RK))), *bootstrap(draw, score)
 
 
 def statistics(source: str, reference: str, prediction: str) -> list[int]:

@@ -29,10 +29,19 @@ def wilson(share: float, count: int, level: float = LEVEL) -> Interval:
     return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
 
 
-def bootstrap(table_BK: npt.ArrayLike, statistic: Callable[[FloatArray], FloatArray], level: float = LEVEL) -> Interval:
-    """Return the percentile interval of a statistic of column sums (..., K), over resampled lines; always the same."""
-    table, rng = np.asarray(table_BK, np.float64), np.random.default_rng(0)
-    lines = len(table)
-    sums_RK = np.stack([np.bincount(rng.integers(0, lines, lines), minlength=lines) @ table for _ in range(RESAMPLES)])
+def bootstrap(
+    table_BK: npt.ArrayLike | Callable[[np.random.Generator], FloatArray],
+    statistic: Callable[[FloatArray], FloatArray],
+    level: float = LEVEL,
+) -> Interval:
+    """Return the percentile interval of a statistic of column sums (..., K), over resampled lines; always the same.
+
+    A table that is itself drawn at random is drawn anew for every resample.
+    """
+    rng, sums = np.random.default_rng(0), list[FloatArray]()
+    for _ in range(RESAMPLES):
+        table = table_BK(rng) if callable(table_BK) else np.asarray(table_BK, np.float64)
+        sums.append(np.bincount(rng.integers(0, len(table), len(table)), minlength=len(table)) @ table)
+    sums_RK = np.stack(sums)
     low, high = np.quantile(statistic(sums_RK), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

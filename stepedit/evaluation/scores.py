@@ -144,7 +144,8 @@ def evaluate(
         evaluation = score_as_the_authors(editor.policy, editor.method, pairs, evaluation)
     digest = location.hash() if location else _hash_of(pairs) if data is not None else None
     own_data = data is None and editor.run.data_hash in (None, digest)
-    scores = _scores(editor, splits.pairs, split, evaluation, decoding, path, own_data).model_copy(
+    needed = _edits_needed(task, pairs, references)
+    scores = _scores(editor, splits.pairs, split, evaluation, decoding, path, own_data, needed).model_copy(
         update={
             "data": location.name if location else None,
             "data_hash": digest,
@@ -205,9 +206,10 @@ def _scores(
     decoding: Decoding,
     folder: Path,
     own_data: bool,
+    needed: IntArray,
 ) -> RunScores:
     task, run, pairs = editor.method.task, editor.run, splits[split]
-    num_examples, needed = _training_size(run, splits, own_data), _edits_needed(task, pairs)
+    num_examples = _training_size(run, splits, own_data)
     theirs = paper_result(run.task, run.method, run.mode, run.task_args, num_examples)
     grouped = task.objective if task.objective in evaluation.scores else "sequence"
     each = evaluation.scores[grouped]
@@ -305,7 +307,18 @@ def _stop_reasons(evaluation: Evaluation) -> dict[StopReason, float]:
     return {reason: counts[reason] / len(evaluation.outcomes) for reason in get_args(StopReason)}
 
 
-def _edits_needed(task: Task, pairs: Pairs) -> IntArray:
+def _edits_needed(task: Task, pairs: Pairs, references: References | None) -> IntArray:
+    """Return (B,) the number of edits that each source needs; of several references, to the nearest one."""
+    if references is None:
+        return _edit_counts(task, pairs)
+    rows = np.repeat(np.arange(len(pairs)), [len(each) for each in references])
+    targets = task.vocabulary.encode([text for each in references for text in each])
+    needed = np.full(len(pairs), np.iinfo(np.int64).max)
+    np.minimum.at(needed, rows, _edit_counts(task, Pairs(pairs.sources.take(rows), targets)))
+    return needed
+
+
+def _edit_counts(task: Task, pairs: Pairs) -> IntArray:
     """Return (B,) the number of edits of each pair, computed in batches of similar length."""
     counts, order = np.zeros(len(pairs), np.int64), np.argsort(pairs.sources.lengths, kind="stable")
     for begin in range(0, len(order), BATCH_SIZE):

@@ -29,6 +29,8 @@ def as_keep_list(value: Any) -> Any:
     """Return a list of words as a KeepList; an empty one keeps nothing."""
     if isinstance(value, list | tuple) and all(isinstance(entry, str) for entry in value):
         value = KeepList.of(value)
+    if value is not None and not isinstance(value, KeepList):
+        raise ValueError("must be a list of words and phrases, or the path of a file of them")
     return None if isinstance(value, KeepList) and not value.entries else value
 
 

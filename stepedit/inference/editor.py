@@ -171,10 +171,11 @@ class Editor:
 
     def resolve(self, decoding: Decoding | None = None) -> Decoding:
         """Return a decoding with its threshold filled in; UserError if the model does not support it."""
-        resolved = resolve(decoding or Decoding(), self.method, self.min_confidence)
-        if (resolved.searches or self.keep is not None) and self.method.iterative and not self.can_search:
+        decoding = decoding or Decoding()
+        if (decoding.searches or self.keep is not None) and self.method.iterative and not self.can_search:
             what = "beam search and lexicons need" if self.keep is None else "a list of words (keep.txt) needs"
             raise UserError(f"{what} a model with an order of edits, and this one makes them in any")
+        resolved = resolve(decoding, self.method, self.min_confidence)
         if resolved.edits_per_step > 1 and self.keep is not None:
             raise UserError("this model has a list of words, which it searches with a beam, one edit at a time")
         if resolved.edits_per_step > 1 and not self.policy.plans:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
@@ -32,7 +33,7 @@ import numpy.typing as npt
 
 from stepedit import __version__
 from stepedit.config import RunConfig, RunSettings, checked, preset
-from stepedit.errors import DataError, UserError, located
+from stepedit.errors import DataError, DataWarning, UserError, located
 from stepedit.files import new_folder, read_json, write_atomic, write_json
 from stepedit.methods.base import Method
 from stepedit.registry import METHODS, PROGRAMMERS, TASKS, Registry
@@ -75,7 +76,9 @@ def read_config(folder: Path) -> RunConfig:
     """Return the configuration of a run; DataError if there is none, or it is damaged or of another version."""
     path = folder / CONFIG
     value = read_json(path)
-    if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
+    if not isinstance(value, dict) or "task" not in value:
+        raise DataError(f"{path}: not the configuration of a run of stepedit")
+    if value.pop("format", None) != FORMAT:
         raise DataError(f"{path}: not a run of stepedit {__version__}; it was written by another version")
     value.pop("stepedit", None)
     with located(str(path)):
@@ -234,6 +237,9 @@ def _shipped() -> Path:
 
 def remove_results(folder: Path) -> None:
     """Remove what was made with weights that are not the best any more: threshold, graph, scores, predictions."""
+    if (folder / TUNED).exists():
+        message = f"{folder}: the weights have changed, so the tuned threshold is removed; run `stepedit tune` again"
+        warnings.warn(message, DataWarning, stacklevel=2)
     for path in (folder / TUNED, folder / GRAPH, *folder.glob("scores-*.json"), *folder.glob("predictions-*.jsonl")):
         path.unlink(missing_ok=True)
 

@@ -28,6 +28,7 @@ from stepedit.text import tokenization
 CASE = "case:"
 MAX_PATTERN = 200  # characters of a pattern
 MAX_PATTERNS = 100
+MAX_TIMES = 8  # that a group with a repeat, an option or an alternative in it may be repeated
 MAX_LINE = 5_000  # characters of a line in which patterns are searched
 
 Span = tuple[int, int]  # characters of a text: start and end
@@ -133,13 +134,15 @@ def _pattern(entry: str) -> re.Pattern[str]:
 def _repeats_a_repeat(pattern: str) -> bool:
     """Whether a group that is repeated without limit has a repeat, an option or an alternative in it."""
     plain = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", pattern)  # without escapes and sets
+    if len(re.findall(r"\.(?:[*+]|\{\d*,\d*\})", plain)) > 1:
+        return True  # what the one takes the other may take, too
     inside = [False]  # for each open group: whether it has such a thing
     for index, character in enumerate(plain):
         if character == "(":
             inside.append(False)
         elif character == ")" and len(inside) > 1:
             found = inside.pop()
-            if found and re.match(r"[*+]|\{\d*,\d*\}", plain[index + 1 :]):
+            if found and _is_repeated(plain[index + 1 :]):
                 return True
             inside[-1] |= found
         elif (
@@ -149,6 +152,12 @@ def _repeats_a_repeat(pattern: str) -> bool:
         ):
             inside[-1] = True
     return False
+
+
+def _is_repeated(behind: str) -> bool:
+    """Whether a group is repeated often, going by what is behind it."""
+    times = re.match(r"\{(\d+)\}", behind)
+    return bool(re.match(r"[*+]|\{\d*,\d*\}", behind)) or (times is not None and int(times[1]) > MAX_TIMES)
 
 
 def _phrase(entry: str) -> tuple[str, _Phrase]:

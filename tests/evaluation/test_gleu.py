@@ -68,3 +68,9 @@ def test_it_is_one_for_the_reference_and_between_zero_and_one_for_all_others(row
     references = [[target] for target in targets]
     assert gleu(sources, references, targets)[0] == pytest.approx(1.0)
     assert 0.0 <= gleu(sources, references, predictions)[0] <= 1.0 + 1e-9
+
+
+def test_the_interval_of_several_references_is_about_its_figure() -> None:
+    references = [["w x y z", "w a b c"]] * 40  # the draws differ, the texts do not
+    figure, low, high = gleu(["w a b c"] * 40, references, ["w a b c"] * 40)
+    assert low < figure < high

@@ -9,11 +9,12 @@ import pytest
 from stepedit.data.readers import Lines
 from stepedit.errors import DataError, DataWarning, UserError
 from stepedit.evaluation import scores
-from stepedit.evaluation.scores import RunScores, evaluate, read_scores
+from stepedit.evaluation.scores import RunScores, _edits_needed, evaluate, read_scores
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding
 from stepedit.inference.editor import Editor
 from stepedit.inference.trained_on import TrainedOn
+from stepedit.registry import TASKS
 
 RIGHT = ("6 10 9 5 2", "6 + 10 - 9 - 5 == 2")
 WRONG = ("6 10 9 5 3", "6 + 10 - 9 + 5 == 3")  # the included model makes a false equation of it
@@ -189,3 +190,10 @@ def test_text_is_also_compared_with_the_copied_source() -> None:
     assert found.summary["copied source"]["recall"][0] == 0
     assert "chrf" not in found.summary["edited"]
     assert "chrf" in evaluate("spelling", "all", data=lines(("teh", "the")), chrf=True).summary["edited"]
+
+
+def test_the_edits_that_a_source_needs_are_those_to_its_nearest_reference() -> None:
+    task = TASKS["text"]()
+    pairs = task.encode(["abc", "xyz"], ["axyzc", "xyz"])
+    assert _edits_needed(task, pairs, None).tolist() == [3, 0]
+    assert _edits_needed(task, pairs, [["axyzc", "abd"], ["xyz"]]).tolist() == [1, 0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepedit.config import RunConfig
-from stepedit.errors import DataError
+from stepedit.errors import DataError, DataWarning
 from stepedit.inference import model_folder
 
 SETTINGS: dict[str, Any] = {"task": "text", "max_epochs": 1, "eval_every": 1, "threads": 1}
@@ -118,3 +118,19 @@ def test_a_run_is_finished_if_its_checkpoint_says_so_or_only_its_graph_is_left(t
     assert model_folder.is_finished(tmp_path)
     (tmp_path / "model.safetensors").touch()
     assert not model_folder.is_finished(tmp_path)
+
+
+def test_a_threshold_of_other_weights_is_removed_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / model_folder.GRAPH).touch()
+    model_folder.remove_results(tmp_path)
+    assert not (tmp_path / model_folder.GRAPH).exists()
+    (tmp_path / model_folder.TUNED).touch()
+    with pytest.warns(DataWarning, match="so the tuned threshold is removed; run `stepedit tune` again"):
+        model_folder.remove_results(tmp_path)
+    assert not (tmp_path / model_folder.TUNED).exists()
+
+
+def test_the_folder_of_another_tool_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
+    with pytest.raises(DataError, match="not the configuration of a run of stepedit"):
+        model_folder.read_config(tmp_path)

@@ -55,6 +55,8 @@ def test_a_pattern_is_searched_line_by_line_and_a_very_long_line_is_kept_whole()
         ("/(aa?)*b/", "can take for ever"),
         (r"/(\w-?\w?)+!/", "can take for ever"),
         ("/(}}?)*!/", "can take for ever"),
+        ("/(?:aa|a){60}b/", "can take for ever"),
+        ("/.*.*.*x/", "can take for ever"),
         ("case:", "no word after"),
     ],
 )
@@ -67,7 +69,17 @@ def test_an_entry_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, e
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"/\(+a+\)+/", "/(?:a)+b?/", "/[(+]+x+/", "/(?:ab)+/", "/(a+)b/", "/(?:a{2}?)+/", "/(?P<n>ab)+/"]
+    "pattern",
+    [
+        r"/\(+a+\)+/",
+        "/(?:a)+b?/",
+        "/[(+]+x+/",
+        "/(?:ab)+/",
+        "/(a+)b/",
+        "/(?:a{2}?)+/",
+        "/(?P<n>ab)+/",
+        "/(?:a|b){4}c.*/",
+    ],
 )
 def test_repeats_that_are_not_nested_are_fine(pattern: str) -> None:
     assert KeepList.of([pattern]).entries == (pattern,)
