@@ -20,6 +20,7 @@ Architecture = Literal["rnn", "gru", "lstm", "transformer"]
 Attention = Literal["dot", "general", "concat", "additive", "none"]
 Initialization = Literal["uniform", "normal"]
 Config = TypeVar("Config", bound=BaseModel)
+FINE_TUNING_EPOCHS = 30  # at most, with a pretrained encoder and no other limit: few pairs are memorized by then
 MAX_SEED = 2**32 - 1  # what is computed from it fits into 64 bits
 
 # a configuration may come from a downloaded folder: every size has a limit
@@ -91,12 +92,18 @@ class TrainingConfig(BaseModel):
         description="Number format in which a pretrained encoder is trained.",
         json_schema_extra={"shown_default": "bfloat16 on a CPU that multiplies it, else float32"},
     )
-    hidden_size: int = Field(128, ge=4, le=4096, description="Hidden and embedding size.")
+    hidden_size: int = Field(
+        128,
+        ge=4,
+        le=4096,
+        description="Hidden and embedding size.",
+        json_schema_extra={"shown_default": "128, with --encoder the encoder's"},
+    )
     num_layers: int = Field(
         4,
         ge=1,
         le=24,
-        description="Encoder layers.",
+        description="Layers of encoder and decoder (a pointer's decoder has half); a pretrained encoder keeps its own.",
         json_schema_extra={"shown_default": "2 where edits are independent, else 4"},
     )
     bidirectional: bool = Field(True, description="Recurrent encoders read in both directions.")
@@ -105,7 +112,13 @@ class TrainingConfig(BaseModel):
         description="Attention of recurrent decoders: Luong's dot, general or concat, after the cell; additive: "
         "Bahdanau's, before the cell.",
     )
-    num_heads: int = Field(4, ge=1, le=64, description="Attention heads of a Transformer.")
+    num_heads: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Attention heads of a Transformer.",
+        json_schema_extra={"shown_default": "4, with --encoder the encoder's"},
+    )
     dropout: float = Field(0.05, ge=0, lt=1, description="Dropout probability.")
     dropout_per_token: bool = Field(
         False, description="Draw a dropout mask for every token, not one per text; recurrent networks only."
@@ -317,7 +330,11 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     max_epochs: int | None = Field(
-        None, ge=1, le=MAX_EPOCHS, description="Number of epochs.", json_schema_extra={"shown_default": "no limit"}
+        None,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="Number of epochs.",
+        json_schema_extra={"shown_default": f"{FINE_TUNING_EPOCHS} with --encoder and no other limit, else no limit"},
     )
     max_steps: int | None = Field(
         None,

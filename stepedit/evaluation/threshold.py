@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from stepedit.data.dataset import load_splits
+from stepedit.data.dataset import Loaded, load
 from stepedit.editing.interpreter import Outcome
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.errors import DataWarning, UserError
 from stepedit.evaluation import clean
 from stepedit.evaluation.clean import CleanRates
 from stepedit.evaluation.edit_metrics import EditCounts
-from stepedit.evaluation.evaluate import score
+from stepedit.evaluation.evaluate import References, score
 from stepedit.files import write_json
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding
@@ -74,7 +74,7 @@ def tune(
         )
     if not editor.method.iterative:
         raise UserError(f"a confidence threshold needs actions, which {editor.method.name} has none of")
-    pairs = load_splits(editor.run, editor.method.task, folder=path)["val"]
+    pairs, references = _validation(editor, path)
     rows = pairs.sources.rows()
     segments = editor.method.task.segments
     if editor.keep is not None and any(len(segments(row, editor.method.task.vocabulary)) > 1 for row in rows):
@@ -85,7 +85,8 @@ def tune(
         raise UserError("the model edits nothing on validation, so there is nothing to tune")
     tried = np.quantile(confidences, np.linspace(0, 1, NUM_THRESHOLDS), method="nearest").tolist()
     choices = [
-        Choice(threshold, _counts(editor, pairs, outcomes, threshold)) for threshold in dict.fromkeys([0.0, *tried])
+        Choice(threshold, _counts(editor, pairs, references, outcomes, threshold))
+        for threshold in dict.fromkeys([0.0, *tried])
     ]
     found = best(choices) if clean_text is None else safest(editor, choices, clean_text)
     choices = [found if choice.min_confidence == found.min_confidence else choice for choice in choices]
@@ -104,6 +105,15 @@ def tune(
         message = f"{path} cannot be written ({error.strerror}); the threshold is shown, but not stored"
         warnings.warn(message, DataWarning, stacklevel=2)
     return choices, found
+
+
+def _validation(editor: Editor, path: Path) -> tuple[Pairs, References | None]:
+    """Return the validation pairs and, where texts have several, their references; the best one counts, as in tests."""
+    task = editor.method.task
+    loaded = load(editor.run, task, folder=path)
+    if "val" in loaded.read and loaded.read["val"].groups is not None:
+        loaded = Loaded.encode(task, loaded.read, "val")
+    return loaded.pairs["val"], loaded.references("val")
 
 
 def best(choices: list[Choice]) -> Choice:
@@ -147,11 +157,13 @@ def _clean_facts(rates: CleanRates | None, clean_text: CleanText | None) -> dict
     }
 
 
-def _counts(editor: Editor, pairs: Pairs, outcomes: list[Outcome], threshold: float) -> EditCounts:
-    """Return the edits at a threshold, in words; each pair counts on its own, also if it has other references."""
+def _counts(
+    editor: Editor, pairs: Pairs, references: References | None, outcomes: list[Outcome], threshold: float
+) -> EditCounts:
+    """Return the edits at a threshold, in words."""
     rows = zip(pairs.sources.rows(), outcomes, strict=True)
     results = [_result(editor, source, outcome, threshold) for source, outcome in rows]
-    scored = score(editor.method.task, Sequences.from_rows(results), pairs)
+    scored = score(editor.method.task, Sequences.from_rows(results), pairs, references=references)
     return EditCounts(*scored.counts.sum(0).tolist())
 
 

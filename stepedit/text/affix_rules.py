@@ -17,7 +17,7 @@ import numpy as np
 
 from stepedit.editing.sequences import BoolArray, IntArray
 from stepedit.errors import DataError
-from stepedit.text.tokenization import CAP, CAPS
+from stepedit.text.tokenization import CAP, CAPS, is_ending, is_word
 from stepedit.text.vocabulary import Vocabulary
 
 MAX_REMOVED, MAX_ADDED = 4, 6  # characters of one rule
@@ -44,7 +44,7 @@ class AffixRule:
         removed, added = (first, second) if at_end else (second.removesuffix("-"), first)
         if not plus or not removed.isascii() or not removed.isdecimal() or int(removed) > MAX_REMOVED:
             raise DataError(f"{text!r} is not an affix rule, such as -1+ies")
-        if len(added) > MAX_ADDED or (added and not added.isalpha()):
+        if len(added) > MAX_ADDED or not is_ending(added):
             raise DataError(f"{text!r} is not an affix rule: it adds at most {MAX_ADDED} letters")
         return cls(int(removed), added, at_end)
 
@@ -52,10 +52,10 @@ class AffixRule:
         """Return the form of a token (its space stays before it), or None if the rule does not fit."""
         word = token.lstrip(" ")
         space = token[: len(token) - len(word)]
-        if len(word) - self.removed < MIN_STEM or token in (CAP, CAPS) or not word.isalpha():
+        if len(word) - self.removed < MIN_STEM or token in (CAP, CAPS) or not is_word(word):
             return None
         form = word[: len(word) - self.removed] + self.added if self.at_end else self.added + word[self.removed :]
-        return space + form if form != word else None
+        return space + form if form != word and is_word(form) else None
 
 
 def rule_between(old: str, new: str) -> AffixRule | None:
@@ -78,8 +78,8 @@ def _at_beginning(old: str, new: str) -> AffixRule | None:
 
 
 def _limited(removed: int, added: str, at_end: bool) -> AffixRule | None:
-    plain = added.isalpha() or not added
-    return AffixRule(removed, added, at_end) if plain and removed <= MAX_REMOVED and len(added) <= MAX_ADDED else None
+    fits = removed <= MAX_REMOVED and len(added) <= MAX_ADDED and is_ending(added)
+    return AffixRule(removed, added, at_end) if fits else None
 
 
 def _common(one: str, other: str) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from stepedit.editing.edits import edit_spans
 from stepedit.editing.sequences import Pairs, Sequences
 from stepedit.text.affix_rules import MAX_REMOVED, MIN_COUNT, MIN_STEM, rule_between
-from stepedit.text.tokenization import CAP, CAPS
+from stepedit.text.tokenization import CAP, CAPS, is_word
 from stepedit.text.vocabulary import Vocabulary
 
 MAX_TOKENS = 3  # of a phrase
@@ -101,7 +101,7 @@ class ErrorModel:
     @staticmethod
     def _endings_of(token: str) -> list[str]:
         word = token.removeprefix(" ")
-        if not word.isalpha():
+        if not is_word(word):
             return []
         longest = min(MAX_REMOVED, len(word) - MIN_STEM)
         return [word[len(word) - size :] for size in range(longest, -1, -1)]

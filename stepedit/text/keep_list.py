@@ -208,12 +208,14 @@ _CLOSING = ".,;:!?)]}>'\"’”"  # at the end of an address: part of the senten
 _ADDRESSES = re.compile(
     r"""(?:[a-z][a-z0-9+.-]{0,30}://|www\.)[^\s<>"`]+    # https://example.org/a?b=c
     |   (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+         # ann@example.org
+    |   (?<![\w.:@-])[\w-]+(?:\.[\w-]+)*:\d{2,5}(?![\w:])    # localhost:8000
     |   (?<![\w\\])[a-z]:\\[^\s<>"|?*]+                  # C:\Users\ann
     |   (?<![\w.@~/+-])(?:~|\.{0,2})/?[\w.@+-]*(?:/[\w.@+-]+)+/?   # src/main.py, ~/notes, /etc/hosts
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _BACKTICKS = re.compile("`+")
+_FENCES = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n.*?(?:^ {0,3}\1[`~]*[^\S\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(
     r"""(?<![\w.])\w+(?:\.[a-z_]\w*)+(?:\(\))?           # os.path.join()
     |   (?<!\w)\w*(?:\d|[^\W_]_|_[^\W_])\w*(?:[.,:/–-]\w*\d\w*)*(?:%|\(\))?   # 1,250.75 2024-05-01 utf8 foo_bar()
@@ -225,9 +227,9 @@ _CODE = re.compile(
 
 
 def code_spans(text: str) -> list[Span]:
-    """Return the spans of addresses, paths, code in backticks, identifiers and numbers."""
+    """Return the spans of addresses, paths, code in backticks and in fenced blocks, identifiers and numbers."""
     addresses = [(start, start + len(_without_closing(text[start:end]))) for start, end in _found(_ADDRESSES, text)]
-    return merged([*addresses, *_found(_CODE, text), *_in_backticks(text)])
+    return merged([*addresses, *_found(_CODE, text), *_found(_FENCES, text), *_in_backticks(text)])
 
 
 def _without_closing(address: str) -> str:

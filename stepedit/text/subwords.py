@@ -3,7 +3,7 @@
 A text goes through the encoder's own tokenizer as it is written, as one string. A token of ours covers all subwords
 that share a character with it; a token that writes nothing (a case sign) covers those of the character after it, and
 one that the tokenizer drops (a space, for BERT) those beside it. The end token behind each text covers the tokenizer's
-own end.
+own end. If a text has more subwords than the encoder has positions, only the beginnings of its long tokens are read.
 
 Shapes: B texts, T tokens with an end token, S subwords of the longest text.
 """
@@ -20,6 +20,7 @@ from stepedit.editing.sequences import IntArray
 from stepedit.errors import DataError, UserError
 from stepedit.text.vocabulary import Vocabulary
 
+SHORTENED = (32, 8, 2)  # characters of each token that are read of a text with too many subwords
 MIN_SPECIAL = 2  # symbols around a text: a first one, which stands for the whole text, and a last one
 
 
@@ -62,6 +63,10 @@ class SubwordTokenizer:
     def read(self, pieces: Sequence[Sequence[str]], num_tokens: int = 0) -> SubwordBatch:
         """Return the subwords of texts, given what each token contributes to it; T is at least `num_tokens` + 1."""
         found = self._tokenizer.encode_batch(["".join(parts) for parts in pieces])
+        pieces = list(pieces)
+        for row, each in enumerate(found):
+            if each.overflowing:
+                found[row], pieces[row] = self._shortened(pieces[row])
         lengths = np.array([len(each.ids) for each in found])
         width = max(map(len, pieces), default=0)
         width = max(width, num_tokens) + 1
@@ -72,6 +77,15 @@ class SubwordTokenizer:
             starts[row, : len(parts)], stops[row, : len(parts)] = _covered(each, parts)
             starts[row, len(parts) :], stops[row, len(parts) :] = len(each.ids) - 1, len(each.ids)
         return SubwordBatch(ids, lengths, starts, stops)
+
+    def _shortened(self, parts: Sequence[str]) -> tuple[Any, list[str]]:
+        """Return a text with too many subwords, of which the beginning of each token is read; cut off if need be."""
+        for size in SHORTENED:
+            kept = [part[:size] for part in parts]
+            found = self._tokenizer.encode("".join(kept))
+            if not found.overflowing:
+                break
+        return found, kept
 
 
 def _covered(encoding: Any, pieces: Sequence[str]) -> tuple[IntArray, IntArray]:

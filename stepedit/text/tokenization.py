@@ -72,6 +72,27 @@ def continues_word(character: str) -> bool:
     return character.isalnum() or character == "_" or unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
+@lru_cache(maxsize=1)
+def _one_word() -> re.Pattern[str]:
+    return re.compile(_word())
+
+
+def is_word(text: str) -> bool:
+    """Whether a text is one word without digits; letters may have combining marks, and apostrophes stand inside."""
+    if text.isascii() and text.isalpha():
+        return True
+    return _one_word().fullmatch(text) is not None and all(map(_is_part_of_word, text))
+
+
+def is_ending(text: str) -> bool:
+    """Whether a text is what a word may end or begin with: letters, their marks, apostrophes."""
+    return all(map(_is_part_of_word, text))
+
+
+def _is_part_of_word(character: str) -> bool:
+    return character.isalpha() or character in "'’" or unicodedata.category(character)[0] == "M"
+
+
 def fold(text: str) -> str:
     """Return a text normalized for lookup: case, apostrophes and combining marks folded."""
     if text.isascii():  # most words: nothing to normalize

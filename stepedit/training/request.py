@@ -16,6 +16,7 @@ import yaml
 
 from stepedit.config import (
     FINE_TUNING,
+    FINE_TUNING_EPOCHS,
     PAPER_PRESETS,
     EncoderShape,
     Limits,
@@ -88,7 +89,8 @@ def resolve(values: Mapping[str, Any]) -> RunRequest:
             raise UserError(did_you_mean("option", name, known))
     limits = checked(Limits, {name: values[name] for name in LIMITS if name in values})
     if limits.max_minutes is None and limits.max_epochs is None and limits.max_steps is None:
-        limits = limits.model_copy(update={"max_minutes": DEFAULT_MINUTES})
+        epochs = FINE_TUNING_EPOCHS if "encoder" in values else None
+        limits = limits.model_copy(update={"max_minutes": DEFAULT_MINUTES, "max_epochs": epochs})
     args = {name: values[name] for name in TASKS[values["task"]].user_arg_names() if name in values}
     values |= _encoder(values)
     if "encoder" in values:

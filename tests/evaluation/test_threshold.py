@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stepedit.data.dataset import Loaded
 from stepedit.data.readers import Lines
 from stepedit.errors import UserError
 from stepedit.evaluation import clean, threshold
@@ -99,7 +100,7 @@ WORDS = {
 def validate_on(monkeypatch: pytest.MonkeyPatch, *pairs: tuple[str, str]) -> None:
     """Let these pairs be the validation split of any run."""
     lines = Lines(*map(list, zip(*pairs, strict=True)))
-    monkeypatch.setattr(threshold, "load_splits", lambda _, task, **__: {"val": lines.encode(task, whole=True)})
+    monkeypatch.setattr(threshold, "load", lambda _, task, **__: Loaded.encode(task, {"val": lines}, "val"))
 
 
 @pytest.fixture(params=WORDS)
@@ -150,6 +151,16 @@ def test_with_clean_text_the_chosen_threshold_says_what_it_does_to_it(copy: Edit
     stored = json.loads((copy.folder / "tuned.json").read_text())
     assert (stored["clean_lines"], stored["clean_words"]) == (2, 5)
     assert (stored["changed_lines"], stored["changed_words"]) == (found.clean.line_rate, found.clean.word_rate)
+
+
+@pytest.mark.parametrize("copy", ["spelling"], indirect=True)
+def test_of_several_references_the_best_one_counts(copy: Editor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert copy.folder is not None
+    lines = Lines(["teh", "teh", "wich", "wich"], ["ten", "the", "which", "witch"], groups=[0, 0, 1, 1])
+    monkeypatch.setattr(threshold, "load", lambda _, task, **__: Loaded.encode(task, {"val": lines}))
+    choices, _ = threshold.tune(copy.folder)
+    assert [result.text for result in copy.edit(["teh", "wich"])] == ["the", "which"]
+    assert choices[0].counts == EditCounts(predicted=2, reference=2, correct=2)
 
 
 @pytest.mark.parametrize("copy", ["spelling"], indirect=True)

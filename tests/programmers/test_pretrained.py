@@ -57,6 +57,15 @@ def test_a_text_longer_than_the_encoder_has_positions_is_still_read(tmp_path: Pa
     assert batch.stops.max() <= 14
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_text_with_too_many_subwords_the_beginnings_of_its_tokens_are_read(tmp_path: Path, kind: str) -> None:
+    tokenizer = SubwordTokenizer(make_encoder(tmp_path / kind, kind) / "tokenizer.json", 60)
+    batch = tokenizer.read([["z" * 99, " the", " cat"], ["z" * 32, " the", " cat"]])
+    assert batch.ids[0].tolist() == batch.ids[1].tolist()
+    assert (batch.starts[0] == batch.starts[1]).all()
+    assert (np.diff(batch.starts[0]) > 0).all()
+
+
 @pytest.mark.filterwarnings("ignore::stepedit.errors.DataWarning")
 @pytest.mark.parametrize(
     ("change", "message"),

@@ -21,6 +21,14 @@ WORDS = st.text("abcdeкий", min_size=1, max_size=9)
         (" city", " cities", "-1+ies"),
         (" walked", " walk", "-2+"),
         (" known", " unknown", "un+0-"),
+        (
+            " \u0915\u093f\u0924\u093e\u092c",
+            " \u0915\u093f\u0924\u093e\u092c\u0947\u0902",
+            "-0+\u0947\u0902",
+        ),  # Hindi: books
+        (" комп'ютер", " комп'ютера", "-0+а"),
+        (" girl", " girl's", "-0+'s"),
+        (" cafe\u0301", " cafe\u0301s", "-0+s"),
     ],
 )
 def test_the_rule_between_two_words_makes_one_from_the_other(old: str, new: str, rule: str) -> None:
@@ -56,7 +64,7 @@ def test_only_frequent_rules_are_learned_and_the_most_frequent_comes_first() -> 
     assert [str(rule) for rule in learn(words, min_count=2, max_rules=1)] == ["-0+s"]
 
 
-@pytest.mark.parametrize("text", ["", "walk", "-x+ed", "-99+ed", "ed", "+-", "-0+ x", "-0+a\nb", "-0+abcdefg"])
+@pytest.mark.parametrize("text", ["", "walk", "-x+ed", "-99+ed", "ed", "+-", "-0+4", "-0+ x", "-0+a\nb", "-0+abcdefg"])
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(DataError, match="not an affix rule"):
         AffixRule.parse(text)

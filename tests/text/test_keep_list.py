@@ -106,6 +106,8 @@ def test_a_file_has_comments_and_blank_lines_and_at_least_one_entry(tmp_path: Pa
         ("run `x = 1` or ``a`b`` now `", ["`x = 1`", "``a`b``"]),
         ("foo_bar() os.path.join() main() camelCase", ["foo_bar()", "os.path.join()", "main()", "camelCase"]),
         ("1,250.75 2024-05-01 v1.2.3, 12:30 5% 3rd", ["1,250.75", "2024-05-01", "v1.2.3", "12:30", "5%", "3rd"]),
+        ("on localhost:8000 or db.example.org:80, not a:b", ["localhost:8000", "db.example.org:80"]),
+        ("a\n```sh\nls one\n```\nb\n~~~\nc `d\n", ["```sh\nls one\n```", "~~~\nc `d\n"]),
         ("The cat sat.The dog - it ran. Then / so: (or) not", []),
     ],
 )
@@ -114,7 +116,15 @@ def test_addresses_code_and_numbers_are_found(text: str, found: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["a+" * 60_000, "www." + ")" * 100_000, "".join("`" * n + "x" for n in range(400)), "`" * 100_001]
+    "text",
+    [
+        "a+" * 60_000,
+        "www." + ")" * 100_000,
+        "".join("`" * n + "x" for n in range(400)),
+        "`" * 100_001,
+        "```\n" * 20_001,
+        "```x`\n" * 20_000,
+    ],
 )
 def test_code_is_found_in_time_that_grows_with_the_text(text: str) -> None:
     begin = time.process_time()
