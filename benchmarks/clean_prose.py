@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stepedit.evaluation.clean import measure
+from stepedit.evaluation.intervals import wilson
 from stepedit.files import read_lines
 from stepedit.inference import model_folder
 from stepedit.inference.decoding import Decoding
@@ -36,13 +37,18 @@ def text_models() -> list[str]:
 def main(models: Sequence[str], texts: dict[str, list[str]], min_confidence: float | None, beam_size: int) -> bool:
     """Print one line per model and text, and the first changes; return whether all models pass."""
     passed = True
-    print(f"{'model':<24} {'text':<24} {'sentences':>9} {'changed':>8} {'words':>8} {'changed':>8}")
+    print(
+        f"{'model':<24} {'text':<24} {'sentences':>9} {'changed':>8} {'95 % interval':>17} {'words':>8} {'changed':>8}"
+    )
     for name in models:
         editor = Editor.load(name)
         for title, lines in texts.items():
             rates = measure(editor, lines, Decoding(min_confidence=min_confidence, beam_size=beam_size))
             passed &= rates.line_rate <= MAX_CHANGED
-            figures = f"{rates.lines:>9,} {rates.line_rate:>8.2%} {rates.words:>8,} {rates.word_rate:>8.3%}"
+            interval = "{:.2%} to {:.2%}".format(*wilson(rates.line_rate, rates.lines))
+            figures = (
+                f"{rates.lines:>9,} {rates.line_rate:>8.2%} {interval:>17} {rates.words:>8,} {rates.word_rate:>8.3%}"
+            )
             print(f"{Path(name).name:<24} {title:<24} {figures}")
             print("".join(f"    {before!r} -> {after!r}\n" for before, after in rates.examples), end="")
     return passed

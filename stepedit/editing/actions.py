@@ -81,7 +81,8 @@ class Template:
     copies: bool = False  # whether an action may also insert any token of the text
     num_rules: int = 0  # affix rules that a transformation may use
     rules_between: RulesBetween | None = field(default=None, compare=False)
-    marks: Mapping[int, str] = field(default_factory=dict, compare=False)  # tokens that do not stand beside their like
+    marks: Mapping[int, str] = field(default_factory=dict, compare=False)  # tokens that stand beside few other marks
+    mark_pairs: frozenset[str] = field(default=frozenset(), compare=False)  # marks that may stand side by side
 
     def __post_init__(self) -> None:
         if "operation" not in self.fields and len(self.operations) != 1:
@@ -119,12 +120,16 @@ class Template:
                 return Edit(start, start + 2, (state[start + 1], state[start]))
         return None
 
-    def repeats(self, edit: Edit[int], state: Sequence[int]) -> bool:
-        """Whether an edit puts a mark beside the same mark: a second comma behind a comma."""
+    def crowds(self, edit: Edit[int], state: Sequence[int], mark_of: Callable[[int], str]) -> bool:
+        """Whether an edit puts a mark beside one that it does not stand beside: a second comma behind a comma.
+
+        `mark_of` returns the mark that a token is, or nothing.
+        """
         if len(edit.tokens) != 1 or (mark := self.marks.get(edit.tokens[0])) is None:
             return False
-        beside = *state[max(0, edit.start - 1) : edit.start], *state[edit.stop : edit.stop + 1]
-        return any(self.marks.get(token) == mark for token in beside)
+        pairs = [mark_of(token) + mark for token in state[max(0, edit.start - 1) : edit.start]]
+        pairs += [mark + mark_of(token) for token in state[edit.stop : edit.stop + 1]]
+        return any(len(pair) > 1 and pair not in self.mark_pairs for pair in pairs)
 
     def operation_of(self, edit: Edit[int]) -> Operation:
         """Return the operation that makes an edit, from the edit's form; a word form is a substitution here."""

@@ -1,5 +1,5 @@
-"""From what a pointer predicts to the next action: affix rules become word forms, no mark is put beside the same mark,
-and DONE has to be probable enough.
+"""From what a pointer predicts to the next action: affix rules become word forms, no mark is put beside a mark that it
+does not stand beside, and DONE has to be probable enough.
 
 Shapes: B texts, K actions of each, F fields.
 """
@@ -14,6 +14,8 @@ from stepedit.editing.actions import DONE, RULE, TOKEN, Template
 from stepedit.editing.interpreter import FloatArray
 from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 from stepedit.text.affix_rules import WordForms
+from stepedit.text.tokenization import as_mark
+from stepedit.text.vocabulary import Vocabulary
 
 
 class Candidates(NamedTuple):
@@ -55,8 +57,10 @@ def with_forms(candidates: Candidates, texts: Sequences, template: Template, for
     return candidates._replace(actions=actions_BKF).where(possible_BK)
 
 
-def without_repeats(candidates: Candidates, texts: Sequences, template: Template) -> Candidates:
-    """Return the actions with -inf for those that put a mark beside the same mark; DONE if there is no other."""
+def without_crowding(
+    candidates: Candidates, texts: Sequences, template: Template, vocabulary: Vocabulary
+) -> Candidates:
+    """Return the actions without those that put a mark where it does not stand; their probability goes to DONE."""
     if not template.marks:
         return candidates
     symbols_BK = candidates.actions[:, :, template.fields.index("token")]
@@ -64,14 +68,27 @@ def without_repeats(candidates: Candidates, texts: Sequences, template: Template
     if not maybe_BK.any():
         return candidates
     rows, possible_BK = texts.rows(), np.ones(maybe_BK.shape, np.bool_)
+
+    def mark_of(token: int) -> str:
+        return as_mark(vocabulary.name(token))
+
     for row, column in zip(*(part.tolist() for part in maybe_BK.nonzero()), strict=True):
         edit = template.edit(candidates.actions[row, column].tolist(), rows[row])
-        possible_BK[row, column] = edit is None or not template.repeats(edit, rows[row])
-    if possible_BK.all():
-        return candidates
+        possible_BK[row, column] = edit is None or not template.crowds(edit, rows[row], mark_of)
+    return candidates if possible_BK.all() else _or_done(candidates, possible_BK)
+
+
+def _or_done(candidates: Candidates, possible_BK: BoolArray) -> Candidates:
+    """Return DONE instead of the actions that are not possible, with their probability and its own."""
     actions_BKF, (_, log_probs, confidences) = candidates.actions.copy(), candidates.where(possible_BK)
-    nothing_B = (log_probs == -np.inf).all(1)
-    actions_BKF[nothing_B, 0], log_probs[nothing_B, 0], confidences[nothing_B, 0] = DONE, 0.0, 0.0
+    rows = np.flatnonzero((~possible_BK).any(1))
+    moved_RK = ~possible_BK[rows] | (actions_BKF[rows] == DONE).all(2)
+    total_R = np.logaddexp.reduce(np.where(moved_RK, candidates.log_probs[rows], -np.inf), 1)
+    first_R = moved_RK.argmax(1)
+    for part in (log_probs, confidences):
+        part[rows] = np.where(moved_RK, -np.inf, part[rows])
+        part[rows, first_R] = total_R
+    actions_BKF[rows, first_R] = DONE
     return Candidates(actions_BKF, log_probs, confidences)
 
 

@@ -43,7 +43,7 @@ from stepedit.tasks.base import Progress, Segment, Task
 from stepedit.text import tokenization, windows
 from stepedit.text.affix_rules import MAX_RULES, AffixRule, WordForms, learn
 from stepedit.text.error_model import ErrorModel
-from stepedit.text.tokenization import CAP, CAPS, Level
+from stepedit.text.tokenization import CAP, CAPS, Level, as_mark
 from stepedit.text.vocabulary import PAD_TOKEN, OpenVocabulary, Vocabulary
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz ")
@@ -52,7 +52,7 @@ MAX_KNOWN, MAX_INSERTABLE = 20_000, 8_000  # tokens
 MIN_COUNT, MANY_PAIRS = 2, 1_000  # occurrences of a known token; pairs from which the same holds for insertable ones
 MAX_EDITS = 32
 DOUBLED_SHARE = 0.005  # of a mark's occurrences, if it does not stand beside another one
-MAX_TARGET, MAX_TOKENS, MAX_AFFIX_RULES, MAX_MARKS = (
+MAX_TARGET, MAX_TOKENS, MAX_AFFIX_RULES, MAX_MARK_PAIRS = (
     4096,
     100_000,
     1_000,
@@ -81,9 +81,9 @@ class ParallelText(Task):
     insertable_tokens: Tokens = LETTERS  # a subset of the known ones
     spans: bool = False  # whether a run of tokens is deleted or replaced in one edit
     max_rules: Annotated[int, Field(ge=0, le=MAX_AFFIX_RULES)] = 0
-    single_marks: Annotated[
-        tuple[str, ...], Field(max_length=MAX_MARKS)
-    ] = ()  # that targets do not have twice in a row
+    mark_pairs: Annotated[tuple[str, ...], Field(max_length=MAX_MARK_PAIRS)] | None = (
+        None  # punctuation marks that targets have side by side; None: any
+    )
     affix_rules: Annotated[tuple[str, ...], Field(max_length=MAX_AFFIX_RULES)] = ()
     spelled: bool = False  # whether networks see the characters that words begin and end with
 
@@ -97,7 +97,7 @@ class ParallelText(Task):
     open_vocabulary: ClassVar[bool] = True
     fitted_args: ClassVar[frozenset[str]] = frozenset(
         {"window", "max_target_length", "max_window_edits", "known_tokens", "insertable_tokens"}
-        | {"single_marks", "affix_rules"}
+        | {"mark_pairs", "affix_rules"}
     )
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class ParallelText(Task):
             max_window_edits=max(4, min(MAX_EDITS, int(scripts.counts.max()))),
             known_tokens=tuple(dict.fromkeys([*signs, *known, *frequent])),
             insertable_tokens=tuple(dict.fromkeys([*signs, *frequent])),
-            single_marks=_single_marks(frequent, [target for _, target in parts]) if by_word else (),
+            mark_pairs=_mark_pairs([target for _, target in parts]) if by_word else None,
         )
 
     @cached_property
@@ -192,12 +192,16 @@ class ParallelText(Task):
             copies=True,
             num_rules=len(self.affix_rules),
             rules_between=forms.rules_between if forms else None,
-            marks={
-                index: mark
-                for index, token in enumerate(self.vocabulary.tokens)
-                if (mark := token.removeprefix(" ")) in self.single_marks
-            },
+            marks=self._marks(),
+            mark_pairs=frozenset(self.mark_pairs or ()),
         )
+
+    def _marks(self) -> dict[int, str]:
+        """Return the marks that edits insert, if it is known what they stand beside."""
+        if self.mark_pairs is None:
+            return {}
+        ids = self.vocabulary.ids(self.insertable_tokens)
+        return {index: mark for index in ids if (mark := as_mark(self.vocabulary.name(index)))}
 
     def word_forms(self, vocabulary: Vocabulary) -> WordForms | None:
         """Return the affix rules for the ids of a vocabulary."""
@@ -452,15 +456,15 @@ def _segmentation(sources: Sequence[str], targets: Sequence[str], args: Mapping[
     return "word" if single >= WORD_SHARE * (len(sources) + len(targets)) else "line"
 
 
-def _single_marks(insertable: Iterable[str], targets: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return the punctuation marks that targets hardly ever have twice in a row, with or without a space between."""
-    marks = {mark for token in insertable if len(mark := token.removeprefix(" ")) == 1 and not mark.isalnum()}
-    found, doubled = Counter[str](), Counter[str]()
+def _mark_pairs(targets: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return the punctuation marks that targets have side by side, with or without a space; the same mark, if often."""
+    found, pairs = Counter[str](), Counter[tuple[str, str]]()
     for target in targets:
-        row = [token.removeprefix(" ") for token in target]
-        found.update(row)
-        doubled.update(one for one, other in pairwise(row) if one == other)
-    return tuple(sorted(mark for mark in marks if not mark.isspace() and doubled[mark] <= DOUBLED_SHARE * found[mark]))
+        marks = [as_mark(token) for token in target]
+        found.update(marks)
+        pairs.update(pair for pair in pairwise(marks) if all(pair))
+    kept = [pair for pair, count in pairs.items() if pair[0] != pair[1] or count > DOUBLED_SHARE * found[pair[0]]]
+    return tuple("".join(pair) for pair in sorted(kept, key=lambda pair: (-pairs[pair], pair))[:MAX_MARK_PAIRS])
 
 
 def _frequent(tokens: Iterable[str], limit: int, min_count: int) -> list[str]:

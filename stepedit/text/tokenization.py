@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Literal
 
 Level = Literal["word", "char"]
+MARKS = ("Pc", "Pd", "Po", "Sc", "Sk", "Sm", "So")  # Unicode's categories of punctuation and symbols
 CAP, CAPS = "<Cap>", "<CAPS>"
 COMMON = "0-9A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u0481\u048a-\u04ff"  # letters that are found at once
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -171,6 +172,12 @@ def pieces(tokens: Sequence[str], level: Level) -> list[str]:
 def join(tokens: Sequence[str], level: Level) -> str:
     """Return the text of some tokens."""
     return "".join(pieces(tokens, level))
+
+
+def as_mark(token: str) -> str:
+    """Return the mark or symbol that a token is, without the space before it; of words, brackets and quotes nothing."""
+    core = token.removeprefix(" ")
+    return core if len(core) == 1 and core not in "\"'" and unicodedata.category(core) in MARKS else ""
 
 
 def shape(token: str) -> str:

@@ -1,5 +1,6 @@
 """A gate: the text models that come with stepedit leave clean prose alone."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ from stepedit.inference.editor import Editor
 from stepedit.text.noise import help_sentences
 
 WRITTEN = Path(__file__).with_name("clean_prose.txt").read_text(encoding="utf-8").splitlines()
-PROSE = {"written": WRITTEN, "help topics": help_sentences()[::8]}
+PROSE = {
+    "written": WRITTEN,
+    "with exclamation marks": [re.sub(r"[.?]$", "!", line) for line in WRITTEN],
+    "with ellipses": [re.sub(r"[.?]$", "…", line) for line in WRITTEN],
+    "with spaces before marks": [re.sub(r"([.,?])(?=\s|$)", r" \1", line) for line in WRITTEN],
+    "help topics": help_sentences()[::8],
+}
 
 
 @pytest.mark.parametrize("title", PROSE)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from stepedit.cli.evaluate import MAX_GROUPS, ranges
 from stepedit.data.dataset import load_splits
+from stepedit.editing.edits import Edit
 from stepedit.editing.trace import Change, apply_changes
 from stepedit.errors import UserError
 from stepedit.evaluation.evaluate import evaluate_pairs
@@ -23,6 +24,7 @@ from stepedit.registry import TASKS
 from stepedit.tasks.parallel_text import ParallelText
 from stepedit.text import noise
 from stepedit.text.lexicon import Lexicon
+from stepedit.text.tokenization import as_mark
 from tests.cli.test_train import COMMAND, stepedit
 
 SMALL = [
@@ -411,15 +413,26 @@ def test_insertable_tokens_are_learned_from_the_pairs_and_other_pairs_are_not_ex
     assert TASKS["text"] is ParallelText
 
 
-def test_marks_that_targets_do_not_double_are_not_doubled() -> None:
+def test_marks_are_put_beside_those_that_targets_put_them_beside() -> None:
     sources = [f"now word{index} and" for index in range(400)]
     targets = [f"now, word{index}... and" for index in range(400)]
     task = ParallelText.for_data([*sources, "a b"], [*targets, "a,, b"], {"level": "word"})
-    assert task.single_marks == (",",), "one in 400 is chance, and three full stops are not"
-    comma, stop = task.vocabulary.ids([",", "."])
-    assert task.template.marks[comma] == ","
-    assert stop not in task.template.marks
-    assert ParallelText.for_data(sources, targets, {"level": "char"}).single_marks == ()
+    assert task.mark_pairs == ("..",), "one double comma in 400 is chance, and three full stops are not"
+    comma, stop, unknown, word = task.vocabulary.ids([",", ".", " ?", " now"])
+    assert {comma, stop} <= set(task.template.marks)
+
+    def crowds(mark: int, at: int, *state: int) -> bool:
+        edit = Edit(at, at, (mark,))
+        return task.template.crowds(edit, state, lambda token: as_mark(task.vocabulary.name(token)))
+
+    assert crowds(comma, 1, comma)
+    assert crowds(comma, 0, comma)
+    assert crowds(stop, 1, unknown), "a mark that is not in the vocabulary"
+    assert not crowds(stop, 1, stop)
+    assert not crowds(comma, 1, word)
+    by_character = ParallelText.for_data(sources, targets, {"level": "char"})
+    assert by_character.mark_pairs is None
+    assert not by_character.template.marks
 
 
 def test_inspect_says_how_much_affix_rules_add(tmp_path: Path) -> None:
