@@ -70,7 +70,12 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         yield temporary / "new"
         if replace and path.exists():
             path.rename(temporary / "old")  # in one step, so that no half of it is ever left
-        (temporary / "new").rename(path)  # fails if another process has put something there meanwhile
+        try:
+            (temporary / "new").rename(path)
+        except OSError as error:  # another process has put something there meanwhile
+            if not path.exists():
+                raise
+            raise FileExistsError(error.errno, "it exists already", str(path)) from None
 
 
 @contextmanager

@@ -158,6 +158,9 @@ def _show(result: RunScores) -> None:
         out.print(Text())
         out.print(aligned(table))
 
+    if not result.own_data and not result.trained_on_known and not result.trained_on:
+        note = "not all pairs that the model was trained on are known: some of these may be among them"
+        out.print(Text(f"\n{note}"))
     if result.by_seen:
         table = [["trained on", "pairs", grouped]]
         table += [[name, f"{count:,}", f"{mean:.2%}"] for name, (count, mean) in result.by_seen.items()]

@@ -140,7 +140,7 @@ def main() -> None:
         helpful = f"stepedit {arguments[0]} --help" if known else "stepedit --help"
         message = " ".join(in_our_words(error.format_message()).split())
         if arguments[0] == "edit" and message.startswith("No such option"):
-            message += "; put -- before a text that begins with two dashes"
+            message += "; put -- before a text that begins with a dash"
         typer.echo(f"stepedit: {message} (see {helpful})", err=True)
         code = 2
     sys.exit(code)

@@ -32,8 +32,10 @@ Row = tuple[int, str, list[str]]  # line, source, references
 
 HEADERS = {  # names of columns that people use
     *("source", "src", "input", "text", "wrong", "incorrect", "original", "before", "from", "noisy", "error", "errors"),
-    *("misspelling", "misspelled", "typo", "word", "sentence", "hypothesis", "raw", "x"),
+    *("misspelling", "misspelled", "typo", "word", "sentence", "hypothesis", "raw", "x", "bad", "old", "ocr"),
+    *("disfluent", "ungrammatical", "erroneous", "sentence1", "sentence2", "text1", "text2", "informal"),
     *("target", "tgt", "trg", "output", "label", "labels", "right", "correct", "corrected", "correction", "edited"),
+    *("fixed", "fix", "good", "new", "fluent", "grammatical", "formal", "truth", "rewrite"),
     *("after", "to", "clean", "spelling", "reference", "ref", "prediction", "gold", "y"),
 }
 
@@ -159,8 +161,8 @@ def _read_table(path: Path, source: str | None, target: str | None) -> Iterator[
 
 
 def _is_header(name: str) -> bool:
-    """Whether this may be the name of a column: `target`, `source_text`, `Correct sentence`."""
-    parts = re.findall(r"[^\W_]+", name.casefold())
+    """Whether this may be the name of a column: `target`, `source_text`, `Correct sentence`, `inputText`."""
+    parts = re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold())
     return bool(parts) and HEADERS.issuperset(parts)
 
 

@@ -92,6 +92,7 @@ class RunScores(BaseModel):
     by_length: dict[int, tuple[int, float]]
     by_seen: dict[str, tuple[int, float]] = {}  # where sources of the split were trained on: those, and the others
     trained_on: int | None = None  # pairs whose target was trained on; None: not known
+    trained_on_known: bool = True  # whether all that the model was trained on is known
     parameters: int
     training_steps: int
     training_seconds: float
@@ -277,7 +278,11 @@ def _seen(
     parts = {"source in train": seen, "source not in train": ~seen}
     by_seen = {name: (int(rows.sum()), float(each[rows].mean())) for name, rows in parts.items() if rows.any()}
     told_apart = seen.any() and trained.complete
-    return {"by_seen": by_seen if told_apart else {}, "trained_on": int(trained.has_target(targets).sum())}
+    return {
+        "by_seen": by_seen if told_apart else {},
+        "trained_on": int(trained.has_target(targets).sum()),
+        "trained_on_known": trained.complete,
+    }
 
 
 def _warn(scores: RunScores, run: RunConfig, splits: Loaded, trained: TrainedOn | None, own_data: bool) -> None:

@@ -1,8 +1,9 @@
 """Beam search over edited texts: follow several states per source and choose at the end.
 
-In every round, each of K states is extended by its K most probable actions. Paths that meet in a text are merged: its
-probability is their sum, and the trace is that of the most probable path. So a text that can be reached in several
-orders of edits is not underrated. States seen in an earlier round are not followed again. With a verifier, the first
+In every round, each of K states is extended by its K most probable actions. Paths of the same number of edits that meet
+in a text are merged: its probability is their sum, and the trace is that of the most probable path. So a text that can
+be reached in several orders of edits is not underrated. States seen in an earlier round are not followed again, so a
+longer way to a text, by edits that undo each other, does not count. With a verifier, the first
 finished text that it accepts is taken; it sees the source, never the target.
 Finished sources leave the batch.
 

@@ -13,6 +13,8 @@ The confidence threshold holds for every decoding but that with a lexicon, which
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -110,8 +112,15 @@ class Decoding(BaseModel):
         confidence = f"-confidence-{self.min_confidence:g}" if self.min_confidence else ""
         beam = f"-beam-{self.beam_size}" * (self.beam_size > 1)
         confidence += f"-edits-{self.edits_per_step}" * (self.edits_per_step != 1)
-        confidence += "-keep" * (self.keep is not None) + "-keep-code" * self.keep_code
-        return beam + "-lexicon" * (self.lexicon is not None) + "-verified" * self.verify + confidence
+        confidence += f"-keep-{_digest(self.keep.entries)}" if self.keep is not None else ""
+        confidence += "-keep-code" * self.keep_code
+        lexicon = f"-lexicon-{_digest(self.lexicon.log_frequency.items())}" if self.lexicon is not None else ""
+        return beam + lexicon + "-verified" * self.verify + confidence
+
+
+def _digest(entries: Iterable[object]) -> str:
+    """Return what tells a list from others in a file name, whatever the order of its entries."""
+    return sha256("\n".join(sorted(map(str, entries))).encode()).hexdigest()[:8]
 
 
 def can_keep(method: Method) -> bool:

@@ -168,7 +168,11 @@ def _with_values(run: RunConfig, values: Mapping[str, Any]) -> RunConfig:
     others = {name: value for name, value in values.items() if name in RunConfig.model_fields}
     others |= {"data": _same_path(others["data"], run.data)} if "data" in others else {}
     others |= _same_paths(_target_files(others), run.target_file or ())
-    task = TASKS[run.task].from_args(run.task_args | args)
+    try:
+        task = TASKS[run.task].from_args(run.task_args | args)
+    except UserError:
+        different = [f"{name} is {run.task_args[name]}, not {args[name]}" for name in args if name in run.task_args]
+        raise UserError(f"a run is resumed with its own options, and {'; '.join(different)}") from None
     if "encoder" in training and run.training.encoder is None:
         raise UserError(f"a run is resumed with its own options, and it has no encoder, not {training['encoder']}")
     training |= {"encoder": _same_path(training["encoder"], run.training.encoder)} if "encoder" in training else {}

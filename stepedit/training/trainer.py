@@ -243,7 +243,7 @@ class Trainer:
         """Return the error of a run whose numbers are not finite."""
         exists = (self.folder / model_folder.CHECKPOINT).exists()
         kept = "the last good checkpoint is kept" if exists else "there is no checkpoint yet"
-        advice = "lower --learning-rate or --weight-decay, or raise --warmup-steps"
+        advice = "train anew, with a lower --learning-rate or --weight-decay, or more --warmup-steps"
         return DivergedError(f"{what}; {kept}; {advice}")
 
     def _check_finite(self) -> None:

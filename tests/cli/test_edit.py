@@ -69,7 +69,7 @@ def test_a_text_may_begin_with_a_dash_and_have_no_space() -> None:
     assert edit("spelling", "--min-confidence", "1", "-teh").stdout == "-teh\n"
     assert edit("spelling", "--", "--teh").stdout.startswith("--")
     for arguments, message in (
-        (["spelling", "--teh"], "put -- before a text that begins with two dashes"),
+        (["spelling", "--teh"], "put -- before a text that begins with a dash"),
         (["spelling", "--min-confidence", "-1", "x"], "--min-confidence: must be at least 0, not -1"),
         (["punctuation", "--keep", "- my list.txt", "x"], "- my list.txt: no such file"),
     ):

@@ -223,7 +223,7 @@ def test_of_two_concurrent_writers_the_second_fails(tmp_path: Path, monkeypatch:
         original(tmp_path / "set", other, Card())
 
     monkeypatch.setattr(dataset, "_write_splits", write_after_another_process)
-    with pytest.raises(DataError, match="set cannot be written: Directory not empty"):
+    with pytest.raises(DataError, match="set cannot be written: it exists already"):
         dataset.write(tmp_path / "set", SPLITS, Card())
     assert dataset.read(tmp_path / "set").splits == other
 

@@ -28,6 +28,7 @@ def lines_of(*pairs: tuple[str, str]) -> Lines:
         (("a cat", "the cat"), ("the cat", "The cat.")),  # a target that is a source elsewhere
         (("starnge", "strange"), ("starngely", "strangely")),
         (("adn", "and"), ("and", "and")),
+        (("starnge", "strange"), ("starngely", "oddly")),  # misspelled forms are words, too
         (("Recieve", "Receive"), ("recieved", "received")),
         (("conect", "connect"), ("disconect", "disconnect")),
         (("abandonned", "abandoned"), ("abandonning", "abandoning")),
@@ -75,6 +76,14 @@ def test_no_family_is_in_two_splits_and_no_pair_is_lost(rows: list[tuple[str, st
     assert len(set().union(*texts)) == sum(map(len, texts)), "no text is in two splits"
     kept = [pair for split in splits.values() for pair in zip(split.sources, split.targets, strict=True)]
     assert sorted(kept) == sorted(rows)
+
+
+def test_a_very_large_family_is_for_training() -> None:
+    others = [(f"{one}{other}x", f"{one}{other}y") for one in "abcdefgh" for other in "qrstuvwxyz"]
+    for letter in "abcdefghijklmnopqrstuvwxyz":
+        large = [(letter * (5 + size), letter * 5) for size in range(20)]
+        train = split_by_family(lines_of(*large, *others))["train"]
+        assert set(large) <= set(zip(train.sources, train.targets, strict=True))
 
 
 def test_the_split_of_a_family_does_not_depend_on_the_order_of_the_pairs() -> None:

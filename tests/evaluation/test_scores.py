@@ -192,6 +192,13 @@ def test_text_is_also_compared_with_the_copied_source() -> None:
     assert "chrf" in evaluate("spelling", "all", data=lines(("teh", "the")), chrf=True).summary["edited"]
 
 
+def test_scores_say_whether_all_that_was_trained_on_is_known(folder: Path) -> None:
+    assert not evaluate("aor", "all", data=lines(SHORT)).trained_on_known, "it found pairs of its own"
+    TrainedOn.from_texts(["2 3 5"], ["2 + 3 == 5"]).write(folder)
+    with pytest.warns(DataWarning, match="of 1 pairs, 1 have a target that the model was trained on"):
+        assert evaluate(folder, "all", data=lines(SHORT)).trained_on_known
+
+
 def test_the_edits_that_a_source_needs_are_those_to_its_nearest_reference() -> None:
     task = TASKS["text"]()
     pairs = task.encode(["abc", "xyz"], ["axyzc", "xyz"])

@@ -3,7 +3,7 @@
 import pytest
 
 from stepedit.errors import UserError
-from stepedit.inference.decoding import Decoding, resolve
+from stepedit.inference.decoding import Decoding, _digest, resolve
 from stepedit.methods.recurrence import Recurrence
 from stepedit.tasks.parallel_text import ParallelText
 from stepedit.text.lexicon import Lexicon
@@ -45,10 +45,10 @@ def test_a_threshold_and_a_lexicon_are_refused_together() -> None:
         (Decoding(min_confidence=0.5), "-confidence-0.5"),
         (Decoding(beam_size=5), "-beam-5"),
         (Decoding(beam_size=5, min_confidence=0.7), "-beam-5-confidence-0.7"),
-        (Decoding(lexicon=LEXICON, min_confidence=0), "-lexicon"),
+        (Decoding(lexicon=LEXICON, min_confidence=0), f"-lexicon-{_digest(LEXICON.log_frequency.items())}"),
         (Decoding(edits_per_step=4), "-edits-4"),
-        (Decoding(keep=["Acme"]), "-keep"),
-        (Decoding(keep=["Acme"], keep_code=True, beam_size=2), "-beam-2-keep-keep-code"),
+        (Decoding(keep=["Acme"]), f"-keep-{_digest(['Acme'])}"),
+        (Decoding(keep=["Acme"], keep_code=True, beam_size=2), f"-beam-2-keep-{_digest(['Acme'])}-keep-code"),
         (Decoding(keep=[]), ""),
     ],
 )
@@ -69,3 +69,16 @@ def test_a_keep_list_is_words_or_the_path_of_a_file(wrong: object) -> None:
         Decoding(keep=wrong)
     with pytest.raises(UserError, match="nowhere"):
         Decoding(keep="nowhere.txt")
+
+
+def test_the_names_of_score_files_of_different_lists_differ() -> None:
+    lists = [["Acme"], ["acme"], ["Acme", "Europe"]]
+    assert len({Decoding(keep=entries).suffix() for entries in lists}) == 3
+    lexicons = [
+        Lexicon(["word"]),
+        Lexicon(["words"]),
+        Lexicon(["word", "cat"], [1, 2]),
+        Lexicon(["word", "cat"], [2, 1]),
+    ]
+    assert len({Decoding(lexicon=lexicon).suffix() for lexicon in lexicons}) == 4
+    assert Decoding(keep=["b", "a"]).suffix() == Decoding(keep=["a", "b"]).suffix()

@@ -110,6 +110,19 @@ def test_marks_everywhere_are_each_inserted_once() -> None:
     assert names_of(LINES, outcome) == expected
 
 
+def test_near_a_seam_the_window_counts_that_sees_more_around() -> None:
+    """A rule that errs where it sees three tokens on one side, but for the ends of the text."""
+    names = list(WORDS[:130])
+
+    def errs_at_the_edge(read: list[str]) -> tuple[int, ...] | None:
+        for index in (3, len(read) - 4):
+            if read[index] in names[4:-4]:
+                return substitute(LINES, index, ".")
+        return None
+
+    assert names_of(LINES, edit(LINES, names, errs_at_the_edge, trace=True)) == names
+
+
 def test_a_swap_across_a_seam_is_made_once() -> None:
     def rule(names: list[str]) -> tuple[int, ...] | None:
         for index, pair in enumerate(pairwise(names)):
