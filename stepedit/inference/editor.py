@@ -25,6 +25,7 @@ from stepedit.inference import hub, model_folder
 from stepedit.inference.decoding import Decoding, resolve
 from stepedit.inference.onnx_runtime import load_policy
 from stepedit.inference.predict import KEEP_BEAM, batch_size, kept, predict
+from stepedit.inference.protected_policy import ProtectedPolicy
 from stepedit.methods.base import Method, Policy
 from stepedit.registry import PROGRAMMERS
 from stepedit.tasks.base import Segment
@@ -248,7 +249,9 @@ class Editor:
         order = np.argsort(texts.lengths, kind="stable")
         actions = np.zeros((len(texts), k, len(self.method.task.template.fields)), np.int64)
         log_probs = np.zeros((len(texts), k))
-        size, policy = batch_size(self.method, k), self.policy.reading(vocabulary)
+        size, policy, template = batch_size(self.method, k), self.policy.reading(vocabulary), self.method.task.template
+        if template.marks:
+            policy = ProtectedPolicy(policy, template, vocabulary)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]
             actions[rows], log_probs[rows] = policy.top_k(texts.take(rows), k)

@@ -25,7 +25,7 @@ from stepedit.editing.interpreter import FloatArray, Prediction, operations_of, 
 from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import DataError, UserError, shown
 from stepedit.inference.parts import Parts
-from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms, without_crowding
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
 from stepedit.methods.base import START, Method, Policy
 from stepedit.text.subwords import SubwordReader, SubwordTokenizer
 from stepedit.text.vocabulary import Vocabulary
@@ -162,7 +162,7 @@ class PointerPolicy:
 
     def reading(self, vocabulary: Vocabulary) -> Policy:
         """Return the policy for texts whose ids this vocabulary names."""
-        if vocabulary is self.vocabulary or (self.reader is None and self.forms is None and not self.template.marks):
+        if vocabulary is self.vocabulary or (self.reader is None and self.forms is None):
             return self
         bound = copy(self)
         bound.vocabulary, bound.forms = vocabulary, self.task.word_forms(vocabulary)
@@ -212,10 +212,10 @@ class PointerPolicy:
     def _candidates(self, texts: Sequences, k: int) -> Candidates:
         found = self.graph.parts.map(partial(self._top_k, k=k), texts)
         whole = found[0] if len(found) == 1 else Candidates(*map(np.concatenate, zip(*found, strict=True)))
-        if self.forms is None and not self.template.marks:
+        if self.forms is None:
             return whole
         formed = with_forms(whole, texts, self.template, self.forms)
-        return by_probability(without_crowding(formed, texts, self.template, self.vocabulary))
+        return by_probability(formed)
 
     def _top_k(self, texts: Sequences, k: int) -> Candidates:
         """Return k actions of each text of a part; a graph may have fewer, the others are impossible."""

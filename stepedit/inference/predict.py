@@ -118,7 +118,8 @@ def _predict_segments(
         sources = Sequences.from_rows([segments[row].tokens for row in rows])
         show = None if progress is None else partial(_shifted, progress, done, len(segments))
         known = keep if is_word else None
-        here = ProtectedPolicy(policy, method.task.template, vocabulary) if protected else policy
+        refuses = protected or (method.iterative and bool(method.task.template.marks))
+        here = ProtectedPolicy(policy, method.task.template, vocabulary) if refuses else policy
         found = _predict_batches(here, method, sources, decoding, trace or is_window, vocabulary, show, known)
         for row, outcome in zip(rows, found, strict=True):
             outcomes[row] = outcome
@@ -143,7 +144,7 @@ def _predict_batches(
     """Decode batch by batch, texts of similar length together."""
     order = np.argsort(sources.lengths, kind="stable")
     outcomes: list[Outcome | None] = [None] * len(sources)
-    searched = keep is not None or isinstance(policy, ProtectedPolicy)
+    searched = keep is not None or (decoding.searches and isinstance(policy, ProtectedPolicy))
     size = batch_size(method, max(KEEP_BEAM, decoding.beam_size) if searched else decoding.beam_size)
     for begin in range(0, len(order), size):
         rows = order[begin : begin + size]

@@ -1,8 +1,9 @@
-"""A policy that leaves protected tokens alone, around any other.
+"""A policy that leaves protected tokens alone and puts no mark where it does not stand, around any other.
 
-Beam search drops actions that touch a protected token. Greedy decoding asks what the policy would do next if such an
-edit had been made, on a draft of the text. Without that, it would want the same edit again and again, and the most
-probable of the other actions means little: in `europe is here`, with `europe` kept, a capital for `here`.
+Beam search drops actions that touch a protected token or crowd a mark (`Template.crowds`). Greedy decoding asks what
+the policy would do next if such an edit had been made, on a draft of the text. Without that, it would want the same
+edit again and again, and the most probable of the other actions means little: in `europe is here`, with `europe` kept,
+a capital for `here`.
 
 Shapes: B texts, K actions of each, F fields of an action.
 """
@@ -21,9 +22,10 @@ from stepedit.editing.sequences import IntArray, Sequences
 from stepedit.inference.protection import PLAIN, PROTECTED, Protection, plain, plain_row
 from stepedit.inference.several_edits import shift
 from stepedit.methods.base import Policy
+from stepedit.text.tokenization import as_mark
 from stepedit.text.vocabulary import Vocabulary
 
-NUM_CANDIDATES = 8  # actions to choose from where the most probable one touches a protected token
+NUM_CANDIDATES = 8  # actions to choose from where the most probable one is refused
 
 Predict = Callable[[Sequences], Prediction]
 
@@ -56,7 +58,7 @@ class Draft:
 
 
 class ProtectedPolicy:
-    """A policy for marked texts, whose actions touch no protected token."""
+    """A policy for texts, marked or not, whose actions touch no protected token and crowd no mark."""
 
     def __init__(self, policy: Policy, template: Template, vocabulary: Vocabulary) -> None:
         self.policy, self.template, self.protection = policy, template, Protection(vocabulary)
@@ -76,28 +78,28 @@ class ProtectedPolicy:
         return ProtectedPolicy(self.policy.reading(vocabulary), self.template, vocabulary)
 
     def predict(self, texts: Sequences) -> Prediction:
-        """Return the most probable action of each text that touches no protected token."""
+        """Return the most probable action of each text that is not refused."""
         return self.checked(self._predict)(texts)
 
     def checked(self, predict: Predict) -> Predict:
-        """Return a function that predicts the same, with another action in place of one that touches."""
+        """Return a function that predicts the same, with another action in place of one that is refused."""
 
-        def without_touching(texts: Sequences) -> Prediction:
+        def without_refused(texts: Sequences) -> Prediction:
             symbols, log_probs = predict(texts)
             rows = texts.rows()
-            bad = [index for index, row in enumerate(rows) if self._touches(symbols[index].tolist(), row)]
+            bad = [index for index, row in enumerate(rows) if self._is_refused(symbols[index].tolist(), row)]
             if not bad:
                 return Prediction(symbols, log_probs)
             symbols, log_probs = symbols.copy(), np.array(log_probs)
             symbols[bad], log_probs[bad] = self._others([rows[index] for index in bad])
             return Prediction(symbols, log_probs)
 
-        return without_touching
+        return without_refused
 
     def _others(self, rows: Sequence[list[int]]) -> tuple[IntArray, FloatArray]:
-        """Return the first action for each text that touches nothing, when all before it are made on a draft.
+        """Return the first action for each text that is not refused, when all before it are made on a draft.
 
-        DONE, if the draft is done, comes back to what it was, or the first few actions all touch.
+        DONE, if the draft is done, comes back to what it was, or the first few actions are all refused.
         """
         symbols, log_probs = np.full((len(rows), len(self.template.fields)), DONE), np.zeros(len(rows))
         drafts, waiting = [Draft(row) for row in rows], list(range(len(rows)))
@@ -119,23 +121,23 @@ class ProtectedPolicy:
         return symbols, log_probs
 
     def _in_text(self, action: IntArray, edit: Edit[int], draft: Draft, row: list[int]) -> IntArray | None:
-        """Return an action on a draft as one on the text; None if it touches a protected token or is for the draft."""
+        """Return an action on a draft as one on the text; None if it is refused there or is for the draft."""
         place = draft.position(edit)
         if place is None:
             return None
         moved = shift(action[None], np.array([place - edit.start]))
         moved = self._with_marked_copies(moved[:, None], Sequences.from_rows([row]))[0, 0]
         found = self.template.edit(moved.tolist(), row)
-        return None if found is None or self.protection.touches(found, row) else moved
+        return None if found is None or self._refuses(found, row) else moved
 
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:
-        """Return the k most probable actions that touch no protected token; DONE if all that are considered do."""
+        """Return the k most probable actions that are not refused; DONE if all that are considered are."""
         actions, log_probs = self.policy.top_k(plain(texts), max(k, NUM_CANDIDATES))
         actions = self._with_marked_copies(actions, texts)
         best, values = actions[:, :k].copy(), np.full((len(texts), k), -np.inf)
         for index, row in enumerate(texts.rows()):
             possible = np.flatnonzero(log_probs[index] > -np.inf)
-            kept = [at for at in possible.tolist() if not self._touches(actions[index, at].tolist(), row)][:k]
+            kept = [at for at in possible.tolist() if not self._is_refused(actions[index, at].tolist(), row)][:k]
             best[index, : len(kept)], values[index, : len(kept)] = actions[index, kept], log_probs[index, kept]
             if not kept and len(possible):
                 best[index, 0], values[index, 0] = DONE, log_probs[index].max()
@@ -159,10 +161,16 @@ class ProtectedPolicy:
         symbols, log_probs = self.policy.predict(plain(texts))
         return Prediction(self._with_marked_copies(symbols[:, None], texts)[:, 0], log_probs)
 
-    def _touches(self, action: list[int], row: list[int]) -> bool:
+    def _is_refused(self, action: list[int], row: list[int]) -> bool:
         unmarked = [part & (PLAIN << 2 | 3) if part & 3 == TOKEN and part > 0 else part for part in action]
         edit = self.template.edit(unmarked, plain_row(row))
-        return edit is not None and self.protection.touches(edit, row)
+        return edit is not None and self._refuses(edit, row)
+
+    def _refuses(self, edit: Edit[int], row: Sequence[int]) -> bool:
+        return self.protection.touches(edit, row) or self.template.crowds(edit, plain_row(row), self._mark_of)
+
+    def _mark_of(self, token: int) -> str:
+        return as_mark(self.protection.vocabulary.name(token))
 
     def _with_marked_copies(self, actions_BKF: IntArray, texts: Sequences) -> IntArray:
         """Return actions with the id of a protected token where they copy one that is nowhere else in the text."""

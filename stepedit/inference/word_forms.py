@@ -1,5 +1,4 @@
-"""From what a pointer predicts to the next action: affix rules become word forms, no mark is put beside a mark that it
-does not stand beside, and DONE has to be probable enough.
+"""From what a pointer predicts to the next action: affix rules become word forms, and DONE has to be probable enough.
 
 Shapes: B texts, K actions of each, F fields.
 """
@@ -14,8 +13,6 @@ from stepedit.editing.actions import DONE, RULE, TOKEN, Template
 from stepedit.editing.interpreter import FloatArray
 from stepedit.editing.sequences import BoolArray, IntArray, Sequences
 from stepedit.text.affix_rules import WordForms
-from stepedit.text.tokenization import as_mark
-from stepedit.text.vocabulary import Vocabulary
 
 
 class Candidates(NamedTuple):
@@ -55,41 +52,6 @@ def with_forms(candidates: Candidates, texts: Sequences, template: Template, for
     actions_BKF[rows, columns, token] = [(form or 0) * 4 + TOKEN for form in made]
     possible_BK[rows, columns] = [form is not None for form in made]
     return candidates._replace(actions=actions_BKF).where(possible_BK)
-
-
-def without_crowding(
-    candidates: Candidates, texts: Sequences, template: Template, vocabulary: Vocabulary
-) -> Candidates:
-    """Return the actions without those that put a mark where it does not stand; their probability goes to DONE."""
-    if not template.marks:
-        return candidates
-    symbols_BK = candidates.actions[:, :, template.fields.index("token")]
-    maybe_BK = (symbols_BK & 3 == TOKEN) & np.isin(symbols_BK >> 2, list(template.marks))
-    if not maybe_BK.any():
-        return candidates
-    rows, possible_BK = texts.rows(), np.ones(maybe_BK.shape, np.bool_)
-
-    def mark_of(token: int) -> str:
-        return as_mark(vocabulary.name(token))
-
-    for row, column in zip(*(part.tolist() for part in maybe_BK.nonzero()), strict=True):
-        edit = template.edit(candidates.actions[row, column].tolist(), rows[row])
-        possible_BK[row, column] = edit is None or not template.crowds(edit, rows[row], mark_of)
-    return candidates if possible_BK.all() else _or_done(candidates, possible_BK)
-
-
-def _or_done(candidates: Candidates, possible_BK: BoolArray) -> Candidates:
-    """Return DONE instead of the actions that are not possible, with their probability and its own."""
-    actions_BKF, (_, log_probs, confidences) = candidates.actions.copy(), candidates.where(possible_BK)
-    rows = np.flatnonzero((~possible_BK).any(1))
-    moved_RK = ~possible_BK[rows] | (actions_BKF[rows] == DONE).all(2)
-    total_R = np.logaddexp.reduce(np.where(moved_RK, candidates.log_probs[rows], -np.inf), 1)
-    first_R = moved_RK.argmax(1)
-    for part in (log_probs, confidences):
-        part[rows] = np.where(moved_RK, -np.inf, part[rows])
-        part[rows, first_R] = total_R
-    actions_BKF[rows, first_R] = DONE
-    return Candidates(actions_BKF, log_probs, confidences)
 
 
 def by_probability(candidates: Candidates) -> Candidates:

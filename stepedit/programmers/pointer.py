@@ -28,7 +28,7 @@ from stepedit.editing.sequences import PAD, IntArray, Sequences
 from stepedit.errors import UserError
 from stepedit.inference.model_folder import Tensors
 from stepedit.inference.onnx_runtime import WIDTH
-from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms, without_crowding
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
 from stepedit.methods.base import Method, Policy
 from stepedit.programmers.action_decoding import action_fields, most_probable_actions
 from stepedit.programmers.nn.attention import NEG_INF, EncoderOutput
@@ -181,7 +181,7 @@ class Pointer(PointerNetwork):
 
     def reading(self, vocabulary: Vocabulary) -> Policy:
         """Return the network for texts whose ids this vocabulary names."""
-        if vocabulary is self.vocabulary or not (self.is_pretrained or self.forms or self.template.marks):
+        if vocabulary is self.vocabulary or not (self.is_pretrained or self.forms):
             return self
         bound = copy(self)
         bound.vocabulary, bound.forms = vocabulary, self.task.word_forms(vocabulary)
@@ -215,7 +215,7 @@ class Pointer(PointerNetwork):
         found = (part.cpu().numpy() for part in most_probable_actions(self, read, ids_BT, lengths_B, k))
         texts = Sequences(ids_BT.cpu().numpy(), lengths_B.cpu().numpy())
         formed = with_forms(Candidates(*found), texts, self.template, self.forms)
-        return by_probability(without_crowding(formed, texts, self.template, self.vocabulary))
+        return by_probability(formed)
 
     @torch.inference_mode()
     def top_k(self, texts: Sequences, k: int) -> tuple[IntArray, FloatArray]:

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Literal
 
 Level = Literal["word", "char"]
+QUOTES = "\"'`"  # beside those of Unicode's categories of opening and closing marks
 MARKS = ("Pc", "Pd", "Po", "Sc", "Sk", "Sm", "So")  # Unicode's categories of punctuation and symbols
 CAP, CAPS = "<Cap>", "<CAPS>"
 COMMON = "0-9A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u0481\u048a-\u04ff"  # letters that are found at once
@@ -177,7 +178,7 @@ def join(tokens: Sequence[str], level: Level) -> str:
 def as_mark(token: str) -> str:
     """Return the mark or symbol that a token is, without the space before it; of words, brackets and quotes nothing."""
     core = token.removeprefix(" ")
-    return core if len(core) == 1 and core not in "\"'" and unicodedata.category(core) in MARKS else ""
+    return core if len(core) == 1 and core not in QUOTES and unicodedata.category(core) in MARKS else ""
 
 
 def shape(token: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -361,3 +362,41 @@ def test_marks_do_not_leave_the_steps_of_a_result() -> None:
     copies = Wish(LINES, lambda names: [action(INSERT, 2, " acme")] if len(names) == 2 else [])
     (step,) = predict(copies, Recurrence(LINES), [row], Decoding(keep=["acme"]), True)[0].trace
     assert step.action == action(INSERT, 2, " acme")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("acme the cat", "Acme, the, cat"),
+        ("acme, cat", "Acme, cat"),
+        ("acme; cat", "Acme; cat"),  # a mark that the vocabulary does not know
+        ("acme ; cat", "Acme ; cat"),
+        ("acme. cat", "Acme., cat"),  # these two may stand side by side, in this order
+        ("acme- the", "Acme- the"),
+    ],
+)
+def test_no_mark_is_put_beside_one_that_it_does_not_stand_beside_and_other_edits_go_on(
+    text: str, expected: str
+) -> None:
+    task = replace(LINES, mark_pairs=(".,",))
+
+    def rule(names: list[str]) -> list[Action]:
+        comma, capital = (action(INSERT, at, name) for at, name in ((2, ","), (0, CAP)))
+        return [comma] if names[2:3] != [","] else [capital] if names[0] != CAP else []
+
+    class Naming(Wish):
+        def reading(self, vocabulary: Vocabulary) -> "Naming":
+            self.vocabulary = vocabulary
+            return self
+
+        def _actions(self, row: list[int], k: int) -> tuple[list[Action], list[float]]:
+            found = [*rule([self.vocabulary.name(index) for index in row]), (DONE,) * 3][:k]
+            return found, [-0.1, -2.0][: len(found)]
+
+    vocabulary = task.vocabulary.opened()
+    rows = [vocabulary.ids(vocabulary.split(text))]
+    outcome = predict(Naming(task, rule), Recurrence(task), rows, vocabulary=vocabulary)[0]
+    assert vocabulary.text(outcome.tokens) == expected
+    assert outcome.stop_reason == "done"
+    beam = predict(Naming(task, rule), Recurrence(task), rows, Decoding(beam_size=3), vocabulary=vocabulary)[0]
+    assert vocabulary.text(beam.tokens).count(",") <= expected.count(",")

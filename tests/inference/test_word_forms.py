@@ -1,16 +1,13 @@
 """From a pointer's predictions to the next action: word forms, their order, and when DONE is probable enough."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from stepedit.editing.actions import DONE, RULE, symbol
 from stepedit.editing.interpreter import FloatArray
 from stepedit.editing.sequences import IntArray, Sequences
-from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms, without_crowding
-from stepedit.text.vocabulary import PAD_TOKEN, Vocabulary
-from tests.editing.templates import DELETE, INSERT, POSITION, SUBSTITUTE, TEMPLATES, TOKEN, TRANSFORM
+from stepedit.inference.word_forms import Candidates, by_probability, next_actions, with_forms
+from tests.editing.templates import DELETE, POSITION, SUBSTITUTE, TEMPLATES, TOKEN, TRANSFORM
 
 TEXTS = Sequences.from_rows([[4, 5, 9], [8]])
 LOGS = np.log([[0.4, 0.3, 0.2], [0.6, 0.3, 0.1]])
@@ -110,35 +107,3 @@ def test_an_edit_that_comes_first_is_made_however_improbable_and_a_single_action
     assert next_actions(candidates(half_done, np.log([[0.3, 0.2]])), True)[0].tolist() == [half_done[0, 0].tolist()]
     done = np.array([[[DONE, DONE]]])
     assert next_actions(candidates(done, np.log([[0.3]])), True)[0].tolist() == [[DONE, DONE]]
-
-
-@pytest.mark.parametrize(
-    ("action", "possible"),
-    [
-        ([INSERT, POSITION(2), POSITION(2), TOKEN(5)], False),  # w , , )
-        ([INSERT, POSITION(1), POSITION(1), TOKEN(5)], False),  # w , , )
-        ([INSERT, POSITION(2), POSITION(2), TOKEN(6)], False),  # the same mark with a space before it
-        ([INSERT, POSITION(3), POSITION(3), TOKEN(5)], True),  # w , ; ,: they may
-        ([INSERT, POSITION(1), POSITION(1), TOKEN(4)], True),  # w w , ;: not a mark
-        (substitute(0, 5), False),
-        (substitute(1, 5), True),
-        (substitute(2, 6), False),
-    ],
-)
-def test_a_mark_is_not_put_beside_a_mark_that_it_does_not_stand_beside(action: list[int], possible: bool) -> None:
-    vocabulary = Vocabulary([PAD_TOKEN, "a", "b", "c", "w", ",", " ,", "d", "e", ";"])
-    template = replace(
-        TEMPLATES["all"], tokens=frozenset({4, 5, 6, 9}), marks={5: ",", 6: ","}, mark_pairs=frozenset({";,", ",;"})
-    )
-    other = [DELETE, POSITION(0), POSITION(0), POSITION(0)]
-    texts = TEXTS.take([0, 0])
-    found = without_crowding(candidates(np.array([[action, other]] * 2), LOGS[:, :2]), texts, template, vocabulary)
-    assert found.actions[:, 0].tolist() == [action if possible else [DONE] * 4] * 2
-    assert np.allclose(found.log_probs, LOGS[:, :2]), "the probability of what is not possible is that of DONE"
-    assert np.allclose(found.confidences, LOGS[:, :2] / ([2, 2] if possible else [1, 2]))
-    alone = candidates(np.array([[[DONE] * 4, other, action]] * 2), LOGS)
-    some = without_crowding(alone, texts, template, vocabulary)
-    summed = np.log(np.exp(LOGS[:, 0]) + np.exp(LOGS[:, 2]))
-    assert np.allclose(some.log_probs[:, 0], LOGS[:, 0] if possible else summed)
-    assert np.isneginf(some.log_probs[:, 2]).all() == (not possible)
-    assert without_crowding(alone, texts, TEMPLATES["all"], vocabulary) is alone
