@@ -76,7 +76,7 @@ def read_config(folder: Path) -> RunConfig:
     """Return the configuration of a run; DataError if there is none, or it is damaged or of another version."""
     path = folder / CONFIG
     value = read_json(path)
-    if not isinstance(value, dict) or "task" not in value:
+    if not isinstance(value, dict) or not {"task", "format"} & value.keys():
         raise DataError(f"{path}: not the configuration of a run of stepedit")
     if value.pop("format", None) != FORMAT:
         raise DataError(f"{path}: not a run of stepedit {__version__}; it was written by another version")

@@ -94,7 +94,7 @@ main()
     made = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
     assert made.returncode == 1
     assert made.stderr.startswith(
-        "stepedit: the loss is not finite at step 12; the last good checkpoint is kept; lower"
+        "stepedit: the loss is not finite at step 12; the last good checkpoint is kept; train anew, with a lower"
     )
     assert made.stderr.count("\n") == 1
     tensors, facts = model_folder.read_tensors(tmp_path / "run" / model_folder.CHECKPOINT)
