@@ -36,7 +36,7 @@ def bootstrap(
 ) -> Interval:
     """Return the percentile interval of a statistic of column sums (..., K), over resampled lines; always the same.
 
-    A table that is itself drawn at random is drawn anew for every resample.
+    A table that is itself drawn at random is drawn again for every resample.
     """
     rng, sums = np.random.default_rng(0), list[FloatArray]()
     for _ in range(RESAMPLES):

@@ -250,7 +250,7 @@ class Editor:
         actions = np.zeros((len(texts), k, len(self.method.task.template.fields)), np.int64)
         log_probs = np.zeros((len(texts), k))
         size, policy, template = batch_size(self.method, k), self.policy.reading(vocabulary), self.method.task.template
-        if template.marks:
+        if template.marks and self.method.iterative:
             policy = ProtectedPolicy(policy, template, vocabulary)
         for begin in range(0, len(order), size):
             rows = order[begin : begin + size]

@@ -174,7 +174,7 @@ class ProtectedPolicy:
 
     def _with_marked_copies(self, actions_BKF: IntArray, texts: Sequences) -> IntArray:
         """Return actions with the id of a protected token where they copy one that is nowhere else in the text."""
-        if "token" not in self.template.fields or not self.template.copies:
+        if "token" not in self.template.fields or not self.template.copies or not (texts.ids >= PROTECTED).any():
             return actions_BKF
         column, result = self.template.fields.index("token"), actions_BKF.copy()
         for row, ids in enumerate(texts.rows()):
