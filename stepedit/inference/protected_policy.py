@@ -174,7 +174,9 @@ class ProtectedPolicy:
 
     def _with_marked_copies(self, actions_BKF: IntArray, texts: Sequences) -> IntArray:
         """Return actions with the id of a protected token where they copy one that is nowhere else in the text."""
-        if "token" not in self.template.fields or not self.template.copies or not (texts.ids >= PROTECTED).any():
+        if "token" not in self.template.fields or not self.template.copies:
+            return actions_BKF
+        if not (texts.ids >= PROTECTED).any():
             return actions_BKF
         column, result = self.template.fields.index("token"), actions_BKF.copy()
         for row, ids in enumerate(texts.rows()):
